@@ -369,8 +369,8 @@ CACHE_FAULTS = [
     ),
     (
         "a kept chunk of another version is used",
-        "fetch/cached_chunks.cpp",
-        "words_of(tasks_.object_with(chunk)->stamp())",
+        "fetch/chunk_tasks.h",
+        "words_of(object_with(chunk)->stamp())",
         "words_of({})",
     ),
     (

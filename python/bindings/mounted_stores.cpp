@@ -60,12 +60,13 @@ void bind_mounted_stores(nb::module_& m) {
   m.def("check_store_options", [](const nb::dict& fields) { check(store_options_of(fields)); }, nb::arg("fields"));
   m.def(
       "mount_options",
-      [](const std::string& prefix, const nb::dict& fields) {
+      [](const std::string& prefix, const nb::dict& fields, const std::optional<std::string>& root) {
         gate().drop_now();
         const StoreOptions options = store_options_of(fields);
-        return without_gil([&] { return mount(prefix, options); });
+        return without_gil([&] { return root ? mount(prefix, *root, options) : mount(prefix, options); });
       },
-      nb::arg("prefix"), nb::arg("fields"));
+      nb::arg("prefix"), nb::arg("fields"), nb::arg("root").none() = nb::none(),
+      "With `root`, the prefix is another name for that uri.");
   m.def(
       "mount_references",
       [](const std::string& prefix, const std::string& uri, const std::vector<std::string>& allow) {

@@ -140,12 +140,34 @@ nb::dict dict_of(const NodeInfo& info) {
   return out;
 }
 
+// Where an opened array lies, whatever is mounted later. It is not part of pickles.
+struct OpenedPlace {
+  MountedUri place;
+};
+
+nb::dict with_place(nb::dict array, MountedUri place) {
+  array["place"] =
+      place.uri.empty() || file_path_of_uri(place.uri) ? nb::none() : nb::cast(OpenedPlace{std::move(place)});
+  return array;
+}
+
+nb::dict dict_of(const NodeInfo& info, MountedUri place) {
+  nb::dict out = dict_of(info);
+  if (info.array) out["array"] = with_place(dict_of(*info.array), std::move(place));
+  return out;
+}
+
 nb::dict open_node(const std::string& uri) {
-  return dict_of(call_without_gil(uri, [uri] { return node_info(uri); }));
+  auto [info, place] = call_without_gil(uri, [uri] {
+    MountedUri found = find_mount(uri);
+    return std::pair(node_info(uri, store_of_node(found)), std::move(found));
+  });
+  return dict_of(info, std::move(place));
 }
 
 nb::object object_of(const NodesOpening::Opened& opened, bool arrays) {
-  if (!opened.error) return arrays ? dict_of(*opened.node->array) : dict_of(*opened.node);
+  if (!opened.error)
+    return arrays ? with_place(dict_of(*opened.node->array), opened.place) : dict_of(*opened.node, opened.place);
   try {
     std::rethrow_exception(opened.error);
   } catch (const Error& error) {
@@ -184,7 +206,7 @@ class OpeningNodes {
 };
 
 nb::dict open_array(const std::string& uri) {
-  return dict_of(call_without_gil(uri, [uri] { return array_info(uri); }));
+  return with_place(dict_of(call_without_gil(uri, [uri] { return array_info(uri); })), {});
 }
 
 std::vector<std::string> group_members(const std::string& uri) {
@@ -210,19 +232,24 @@ Catalog& catalog_of(const std::string& uri) {
   return file_path_of_uri(uri) ? one_per_process<OpenedFiles>().catalog : one_per_process<OpenedRemote>().catalog;
 }
 
+// Without a place, where the uri leads now.
+MountedUri place_of(const std::string& uri, const OpenedPlace* opened) {
+  return opened != nullptr ? opened->place : find_mount(uri);
+}
+
 // A cached array that was rewritten is opened again.
-std::shared_ptr<const Array> opened_array(const std::string& uri) {
-  Catalog& catalog = catalog_of(uri);
+std::shared_ptr<const Array> opened_array(const MountedUri& place) {
+  Catalog& catalog = catalog_of(place.uri);
   try {
-    return catalog.array(uri);
+    return catalog.array(place);
   } catch (const Error& error) {
     if (error.where().reason != "changed") throw;
-    return catalog.array(uri);
+    return catalog.array(place);
   }
 }
 
-std::uint64_t stored_bytes_of(const std::string& uri) {
-  return call_without_gil(uri, [uri] { return stored_bytes(*opened_array(uri)); });
+std::uint64_t stored_bytes_of(const std::string& uri, const OpenedPlace* opened) {
+  return call_without_gil(uri, [place = place_of(uri, opened)] { return stored_bytes(*opened_array(place)); });
 }
 
 // Keeps a Python buffer until a read has ended, also if the caller was interrupted.
@@ -253,18 +280,23 @@ std::vector<std::vector<AxisStretch>> axes_of(const Stretches& given) {
   return axes;
 }
 
-// The array at `uri`, if it still has the shape and type of the description that the caller has.
-std::shared_ptr<const Array> array_as_described(const std::string& uri, const std::vector<std::int64_t>& shape,
+// The array at `place`, if it still has the shape and type of the description that the caller has.
+std::shared_ptr<const Array> array_as_described(const MountedUri& place, const std::vector<std::int64_t>& shape,
                                                 const std::string& dtype) {
-  auto array = opened_array(uri);
+  auto array = opened_array(place);
   if (!std::ranges::equal(array->shape(), shape) || name_of(array->dtype()) != dtype)
     throw Error(Status::io, "the array has another shape or type than when it was opened: open it again", "changed");
   return array;
 }
 
-void check_array(const std::string& uri, const std::vector<std::int64_t>& shape, const std::string& dtype) {
-  call_without_gil(uri, [uri, shape, dtype] {
-    (void)array_as_described(uri, shape, dtype);
+// Also throws if another store is mounted at `uri` now: a pipeline reads that one.
+void check_array(const std::string& uri, const std::vector<std::int64_t>& shape, const std::string& dtype,
+                 const OpenedPlace* opened) {
+  call_without_gil(uri, [place = place_of(uri, opened), shape, dtype] {
+    if (find_mount(place.uri).mount != place.mount)
+      throw Error(Status::io, "another store was mounted at the uri after the array was opened: open it again",
+                  "changed");
+    (void)array_as_described(place, shape, dtype);
     return true;
   });
 }
@@ -272,12 +304,13 @@ void check_array(const std::string& uri, const std::vector<std::int64_t>& shape,
 // Fills `out` with the elements whose indices are in the stretches (start, step, count) of each axis. Throws what
 // check_array throws.
 void read_array(const std::string& uri, const std::vector<std::int64_t>& shape, const std::string& dtype,
-                const Stretches& stretches, nb::handle out) {
+                const Stretches& stretches, nb::handle out, const OpenedPlace* opened) {
   const auto buffer = std::make_shared<const HeldBuffer>(out);
   std::stop_source stop;
   try {
-    call_without_gil(uri, [uri, shape, dtype, axes = axes_of(stretches), buffer, stopped = stop.get_token()] {
-      const auto array = array_as_described(uri, shape, dtype);
+    call_without_gil(uri, [place = place_of(uri, opened), shape, dtype, axes = axes_of(stretches), buffer,
+                           stopped = stop.get_token()] {
+      const auto array = array_as_described(place, shape, dtype);
       read_stretches(*array, axes, buffer->bytes(), stopped);
       return true;
     });
@@ -290,6 +323,9 @@ void read_array(const std::string& uri, const std::vector<std::int64_t>& shape, 
 }  // namespace
 
 void bind_opening(nb::module_& m) {
+  nb::class_<OpenedPlace>(m, "OpenedPlace")
+      .def("__reduce__", [](nb::handle) { return nb::make_tuple(nb::none().type(), nb::tuple()); })
+      .def("__deepcopy__", [](nb::object self, nb::handle) { return self; });
   m.def("open_array", &open_array, nb::arg("uri"));
   m.def("open_node", &open_node, nb::arg("uri"));
   nb::class_<OpeningNodes>(m, "OpeningNodes")
@@ -298,10 +334,11 @@ void bind_opening(nb::module_& m) {
       .def("close", &OpeningNodes::close);
   m.def("group_members", &group_members, nb::arg("uri"));
   m.def("refuse_group", &refuse_group_at, nb::arg("uri"));
-  m.def("stored_bytes", &stored_bytes_of, nb::arg("uri"));
-  m.def("check_array", &check_array, nb::arg("uri"), nb::arg("shape"), nb::arg("dtype"));
+  m.def("stored_bytes", &stored_bytes_of, nb::arg("uri"), nb::arg("place").none() = nb::none());
+  m.def("check_array", &check_array, nb::arg("uri"), nb::arg("shape"), nb::arg("dtype"),
+        nb::arg("place").none() = nb::none());
   m.def("read_array", &read_array, nb::arg("uri"), nb::arg("shape"), nb::arg("dtype"), nb::arg("stretches"),
-        nb::arg("out"));
+        nb::arg("out"), nb::arg("place").none() = nb::none());
 }
 
 }  // namespace damacy::python

@@ -197,6 +197,7 @@ class DirectoryOfStore final : public Store {
 
   nb::object adapter() const { return nb::borrow(adapter_.get()); }
   std::string name() const override { return files_->name(); }
+  std::string cache_identity() const override { return files_->cache_identity(); }
   std::string why_absent() override { return files_->why_absent(); }
   std::shared_ptr<Object> open(std::string_view key) override { return files_->open(key); }
   std::optional<Stamp> stamp(std::string_view key) override { return files_->stamp(key); }

@@ -1,6 +1,8 @@
 """Arrays in stores of other libraries, named by uris of mounts, against zarr-python's own reads."""
 
 import asyncio
+import contextlib
+import copy
 import os
 import pathlib
 import pickle
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 import zarr
 from support.odd_stores import OddStore, SizedStore, never, on_chunks, raising
+from support.s3_server import S3Server
 from zarr.storage import LocalStore, LoggingStore, MemoryStore, ZipStore
 
 import damacy
@@ -235,6 +238,44 @@ def test_what_is_no_store_is_refused():
         damacy.mount("/data", MemoryStore())
     with pytest.raises(damacy.InvalidArgument, match="no store is mounted as store://x/"):
         damacy.unmount("store://x/")
+
+
+def test_an_opened_array_keeps_its_store_and_a_later_one_has_the_new_store():
+    damacy.mount("store://again/", fill(MemoryStore()))
+    read, unread = damacy.open_array("store://again/sharded"), damacy.open_array("store://again/plain")
+    np.testing.assert_array_equal(read[:80], values()[:80])
+    damacy.mount("store://again/", fill(MemoryStore(), offset=1000))
+    later = damacy.open_array("store://again/sharded")
+    for array, offset in ((read, 0), (unread, 0), (later, 1000), (read, 0), (*damacy.open_many([later.uri]), 1000)):
+        np.testing.assert_array_equal(array[:80], values(offset)[:80])
+    assert read == later and copy.deepcopy(read)[0, 0] == read[0, 0]
+    assert pickle.loads(pickle.dumps(read))[0, 0] == later[0, 0]  # its uri, which leads to the new store
+    with pytest.raises(damacy.StorageError, match="another store was mounted at the uri") as caught:
+        read.read(spec=damacy.ArraySpec())
+    assert caught.value.reason == "changed"
+    np.testing.assert_array_equal(later.read(spec=damacy.ArraySpec())[:80], values(1000)[:80])
+
+
+def test_one_uri_with_two_options_has_two_names(tmp_path):
+    servers = []
+    with contextlib.ExitStack() as stack:
+        for number in range(2):
+            zarr.create_array(tmp_path / str(number) / "twins" / "a.zarr", data=values(number), chunks=(16, 16))
+            servers.append(stack.enter_context(S3Server(tmp_path / str(number))))
+            servers[-1].public.add("twins")
+        options = [damacy.StoreOptions(endpoint=server.url, region="us-east-1", anonymous=True) for server in servers]
+        arrays = [damacy.open_array("s3://twins/a.zarr", store=each) for each in options]
+        samples = [damacy.Sample("s3://twins/a.zarr", [(0, 24), (0, 24)], store=each) for each in options * 2]
+        assert [sample.uri for sample in samples] == [array.uri for array in arrays] * 2
+        assert samples[0].uri == "s3://twins/a.zarr" != samples[1].uri
+        for number, array in enumerate(arrays):
+            np.testing.assert_array_equal(array[:], values(number))
+        with damacy.Pipeline(damacy.Config(batch_size=4, dtype="u16", device="cpu", cache_bytes="16MiB")) as pipeline:
+            for _ in range(2):
+                pipeline.push(samples)
+                with pipeline.pop() as batch:
+                    for row, number in zip(np.from_dlpack(batch), (0, 1, 0, 1), strict=True):
+                        np.testing.assert_array_equal(row, values(number)[:24, :24])
 
 
 def test_a_pipeline_keeps_the_mount_of_when_it_opened_a_uri():

@@ -54,6 +54,8 @@ class Array(ArrayInfo):
 
     units: str | tuple[str | None, ...] | None = None
     _transformation: Transformation = dataclasses.field(default=Transformation(), repr=False)
+    # The native place that was opened, which stays the same if another store is mounted; None for files and in pickles.
+    _place: Any = dataclasses.field(default=None, repr=False, compare=False)
     # Of a level: the names of the image's axes, if all have one, and the channel axis.
     _axes_of_image: tuple[tuple[str, ...], Axis | None] | None = dataclasses.field(default=None, repr=False)
 
@@ -83,7 +85,7 @@ class Array(ArrayInfo):
         from damacy import _native
 
         with log.drained:
-            return int(_native.stored_bytes(self.uri))
+            return int(_native.stored_bytes(self.uri, self._place))
 
     # -- elements
 
@@ -101,7 +103,7 @@ class Array(ArrayInfo):
         from damacy import _native
 
         if spec is not None:
-            return row(self, box, self._named(spec))
+            return row(self, box, self._named(spec), self._place)
 
         try:
             wanted = selection(box, self.shape)
@@ -111,7 +113,7 @@ class Array(ArrayInfo):
         out = numpy.empty(wanted.extents, self._numpy_dtype())
         raw = out.reshape(-1).view("u1")
         with log.drained:
-            _native.read_array(self.uri, list(self.shape), self.dtype, wanted.stretches, raw)
+            _native.read_array(self.uri, list(self.shape), self.dtype, wanted.stretches, raw, self._place)
         return out.reshape(wanted.shape)
 
     def __str__(self) -> str:

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from damacy._pipeline.info import ArrayInfo
 
 
-def row(array: ArrayInfo, box: Any, spec: ArraySpec) -> numpy.ndarray[Any, Any]:
-    """The row that a pipeline with `spec` makes of a box, without the axes at which the box has an integer."""
+def row(array: ArrayInfo, box: Any, spec: ArraySpec, place: Any) -> numpy.ndarray[Any, Any]:
+    """The row that a pipeline with `spec` makes of a box, without the axes at which the box has an integer.
+
+    `place` is the native place where the array was opened, or None.
+    """
     try:
         axes = row_box(box, array.shape)
         pairs = [(axis, axis + 1) if is_index(axis) else axis for axis in axes]
-        found = _from_pipeline(array, pairs, spec)
+        found = _from_pipeline(array, pairs, spec, place)
         dropped = _places([k for k, axis in enumerate(axes) if is_index(axis)], array, spec)
         for k in dropped:
             if found.shape[k] != 1:
@@ -38,27 +41,28 @@ def row(array: ArrayInfo, box: Any, spec: ArraySpec) -> numpy.ndarray[Any, Any]:
         raise
 
 
-def _from_pipeline(array: ArrayInfo, box: list[Any], spec: ArraySpec) -> numpy.ndarray[Any, Any]:
+def _from_pipeline(array: ArrayInfo, box: list[Any], spec: ArraySpec, place: Any) -> numpy.ndarray[Any, Any]:
     config = Config.for_this_machine(1, device="cpu", n_batches=1, arrays=spec)
     try:
         with Pipeline(config) as pipeline:
             pipeline.push([Sample(array, box)])
             view = pipeline.pop().numpy()  # keeps the slot after the pipeline is closed
     except DamacyError:
-        _refuse_changed(array)  # the reason for the error, if the box fits only the array that was opened
+        _refuse_changed(array, place)  # the reason for the error, if the box fits only the array that was opened
         raise
     # Afterwards, because the pipeline opens the array itself: what it opened is what is there now, or older.
-    _refuse_changed(array)
+    _refuse_changed(array, place)
     first: numpy.ndarray[Any, Any] = view.reshape(view.shape[1:])
     return first
 
 
-def _refuse_changed(array: ArrayInfo) -> None:
-    """Raises the error of `Array.read` without a spec if the stored array has another shape or type than `array`."""
+def _refuse_changed(array: ArrayInfo, place: Any) -> None:
+    """Raises the error of `Array.read` without a spec if the stored array has another shape or type than `array`, and
+    an error if another store is mounted at its uri."""
     from damacy import _native
 
     with log.drained:
-        _native.check_array(array.uri, list(array.shape), array.dtype)
+        _native.check_array(array.uri, list(array.shape), array.dtype, place)
 
 
 def _places(stored: list[int], array: ArrayInfo, spec: ArraySpec) -> list[int]:

@@ -62,6 +62,7 @@ def opened_name(uri: Any, store: Any = None) -> str:
 def info_fields(native: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `ArrayInfo` from the native dict."""
     found = dict(native)
+    found.pop("place")
     fill, cf, problem = found.pop("fill"), found.pop("cf"), found.pop("cf_problem")
     attributes = attributes_from(found.pop("attributes"), found["zarr_format"])
     if cf is not None and found["zarr_format"] == 2:

@@ -15,18 +15,21 @@ from damacy._stores.options import StoreOptions
 from damacy._stores.references import ReferenceStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from damacy._stores.adapters import Adapter
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _numbers = itertools.count(1)
 _options: dict[str, StoreOptions] = {}  # that were mounted under a prefix
+_second_names: dict[str, str] = {}  # of such prefixes: what they stand for
 _references: dict[str, tuple[ReferenceStore, str]] = {}  # the same, with the name of the native store
 _ends_with_python = False
 
 
 def _after_fork() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -71,9 +74,10 @@ def mount(prefix: Any, target: Any = None, /) -> str:
                     return str(known)
                 if adapter is not None and _is_same(adapter.target, target) and known.startswith("store://"):
                     return str(known)
-            taken = {known for known, _, _ in found}
-            prefix = next(each for number in _numbers if (each := f"store://{number}/") not in taken)
-        _options.pop(prefix if prefix.endswith("/") else prefix + "/", None)
+            prefix = _free_prefix(found)
+        closed = prefix if prefix.endswith("/") else prefix + "/"
+        _options.pop(closed, None)
+        _second_names.pop(closed, None)
         if isinstance(target, ReferenceStore):
             mounted, name = _native.mount_references(prefix, target.uri, target.allow)
             _references[mounted] = (target, name)
@@ -82,6 +86,11 @@ def mount(prefix: Any, target: Any = None, /) -> str:
             return _native.mount_directory(prefix, _Directory(target), os.path.abspath(target.root))
         adapter = _adapter_of(target)
         return _native.mount_store(prefix, adapter, adapter.name, adapter.revalidate_s)
+
+
+def _free_prefix(found: Iterable[tuple[str, str, Any]]) -> str:
+    taken = {known for known, _, _ in found}
+    return next(each for number in _numbers if (each := f"store://{number}/") not in taken)
 
 
 def unmount(prefix: str) -> None:
@@ -108,21 +117,48 @@ def below(store: Any, path: str) -> str:
 
 
 def _with_options(options: StoreOptions, uri: str) -> str:
-    """`uri`, below which the options are mounted unless a mount above it has them."""
+    """`uri`, below which the options are mounted unless a mount above it has them.
+
+    If it has other options, another uri that means the same: one uri never names two stores.
+    """
     if not isinstance(uri, str):
         raise TypeError(f"with store=StoreOptions, the uri must be a str (got {type(uri).__name__})")
-    if options_of(uri) != options:
-        mount(uri, options)
-    return uri
+    with _lock:
+        above = _prefix_above(uri)
+        if above is None:
+            mount(uri, options)
+        elif _options.get(above) != options:
+            return _second_name(options, uri)
+        return uri
+
+
+def _second_name(options: StoreOptions, uri: str) -> str:
+    """The uri below a prefix that stands for the root of its server or bucket, with these options."""
+    from damacy import _native
+
+    scheme, _, rest = uri.partition("://")
+    name, _, path = rest.partition("/")
+    root = f"{scheme}://{name}/"
+    mounted = _native.mounts()
+    for prefix, _, _ in mounted:
+        if _second_names.get(prefix) == root and _options.get(prefix) == options:
+            return prefix + path
+    prefix = str(_native.mount_options(_free_prefix(mounted), options._for_native(), root))
+    _options[prefix], _second_names[prefix] = options, root
+    return prefix + path
 
 
 def options_of(uri: str) -> StoreOptions | None:
     """The options of the mount that the uri is below; None: it has none, or is that of a store."""
+    above = _prefix_above(uri)
+    return None if above is None else _options.get(above)
+
+
+def _prefix_above(uri: str) -> str | None:
     from damacy import _native
 
     closed = uri if uri.endswith("/") else uri + "/"
-    above = [prefix for prefix, _, _ in _native.mounts() if closed.startswith(prefix)]
-    return _options.get(max(above, key=len)) if above else None
+    return max((prefix for prefix, _, _ in _native.mounts() if closed.startswith(prefix)), key=len, default=None)
 
 
 class _Directory:

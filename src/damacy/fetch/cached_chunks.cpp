@@ -3,49 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <span>
-#include <string_view>
+
+#include "damacy/cache/wide_hash.h"
 
 namespace damacy {
 namespace {
 
 constexpr std::size_t kPrefetched = 32;  // chunks
 
-// Two independent hashes: no two arrays share 128 bits.
-class WideHash {
- public:
-  void add(std::uint64_t word) noexcept {
-    low_ = mixed(low_ * 3 + word + 0x9e3779b97f4a7c15u);
-    high_ = mixed(high_ * 5 ^ (word + 0xc2b2ae3d27d4eb4fu));
-  }
-  void add(std::string_view bytes) noexcept {
-    add(bytes.size());
-    for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
-      std::uint64_t word = 0;
-      for (const char c : bytes.substr(at, sizeof word)) word = word << 8 | static_cast<unsigned char>(c);
-      add(word);
-    }
-  }
-  std::array<std::uint64_t, 2> value() const noexcept { return {low_, high_}; }
-
- private:
-  std::uint64_t low_ = 1, high_ = 2;
-};
-
-std::array<std::uint64_t, 4> words_of(const Stamp& stamp) noexcept {
-  return {stamp.device, stamp.inode, stamp.size, static_cast<std::uint64_t>(stamp.modified_ns)};
-}
-
-// The document's version is part of it: other metadata may decode the same bytes to other elements.
-// All processes of a machine get the same.
+// What tiers keep of one chunk differs by form.
 std::array<std::uint64_t, 2> identity_of(const Array& array, CachedChunks::Form form) {
   WideHash hash;
   hash.add(static_cast<std::uint64_t>(form));
-  for (const std::string_view part :
-       {std::string_view(array.uri()), std::string_view(array.path()), std::string_view(array.document_key())})
-    hash.add(part);
-  hash.add(array.store()->name());
-  hash.add(array.store()->identity());  // one uri may be mounted from other servers in another process
-  for (const std::uint64_t word : words_of(array.document_stamp())) hash.add(word);
+  for (const std::uint64_t word : array.id()) hash.add(word);
   return hash.value();
 }
 
@@ -59,8 +29,9 @@ CachedChunks::CachedChunks(const ChunkTasks& tasks, ChunkTier* cache, Form form)
 }
 
 ChunkKey CachedChunks::key_of(std::size_t chunk) const {
-  const PlannedShard& shard = tasks_.plan().shards[tasks_.shard_of(chunk)];
-  return {arrays_[shard.array], words_of(tasks_.object_with(chunk)->stamp()), tasks_.plan().chunks[chunk].number};
+  ChunkKey key = tasks_.key_of(chunk);
+  key.array = arrays_[tasks_.plan().shards[tasks_.shard_of(chunk)].array];
+  return key;
 }
 
 // That chunk, and those behind it which will be looked up, too.

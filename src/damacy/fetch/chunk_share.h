@@ -2,11 +2,13 @@
 // that decode. Knows announced chunks and the batches that joined; thread-safe. Reads and decodes nothing.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "damacy/cache/chunk_key.h"
 #include "damacy/core/mutex.h"
 #include "damacy/fetch/chunk_tasks.h"
 
@@ -14,33 +16,21 @@ namespace damacy {
 
 class ChunkShare {
  public:
-  // One version of one chunk.
-  struct Key {
-    const Array* array;
-    Stamp object;
-    std::int64_t number;  // in the array: indices repeat where shards lie in one object
-    friend bool operator==(const Key&, const Key&) = default;
-  };
-  static Key key_of(const ChunkTasks& tasks, std::uint32_t chunk) {
-    return {&tasks.array_of(tasks.shard_of(chunk)), tasks.object_with(chunk)->stamp(),
-            tasks.plan().chunks[chunk].number};
-  }
-
   // The thread that announces a chunk must claim it, once, before it decodes or fails it.
-  void announce(const Key& key) {
+  void announce(const ChunkKey& key) {
     const Lock lock(mutex_);
     waiting_.try_emplace(key);
   }
   // False if the chunk is not queued for decoding.
   bool join(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk) {
     const Lock lock(mutex_);
-    const auto found = waiting_.find(key_of(*tasks, chunk));
+    const auto found = waiting_.find(tasks->key_of(chunk));
     if (found == waiting_.end()) return false;
     found->second.emplace_back(tasks, chunk);
     return true;
   }
   // The batches that joined. Later ones cannot join.
-  std::vector<ChunkConsumer> claim(const Key& key) {
+  std::vector<ChunkConsumer> claim(const ChunkKey& key) {
     const Lock lock(mutex_);
     const auto found = waiting_.find(key);
     if (found == waiting_.end()) return {};
@@ -51,13 +41,10 @@ class ChunkShare {
 
  private:
   struct Hash {
-    std::size_t operator()(const Key& key) const noexcept {
-      return std::hash<const Array*>{}(key.array) ^ (key.object.inode * 0x9e3779b97f4a7c15u) ^
-             (static_cast<std::size_t>(key.number) * 0xc2b2ae3d27d4eb4fu);
-    }
+    std::size_t operator()(const ChunkKey& key) const noexcept { return hash_of(key); }
   };
   Mutex mutex_;
-  std::unordered_map<Key, std::vector<ChunkConsumer>, Hash> waiting_ DAMACY_GUARDED_BY(mutex_);
+  std::unordered_map<ChunkKey, std::vector<ChunkConsumer>, Hash> waiting_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy

@@ -119,7 +119,7 @@ void ChunkTasks::find_chunks() {
   }
 }
 
-// Of an array only the name counts: two versions of it are one set of chunks.
+// Of an array only the place counts: two versions of it are one set of chunks.
 void ChunkTasks::count_wanted(bool parts) const {
   with_.board.add_chunks([&](ChunkReuse& reuse) {
     const Array* array = nullptr;
@@ -127,7 +127,7 @@ void ChunkTasks::count_wanted(bool parts) const {
     for (const PlannedShard& shard : plan_.shards) {
       if (array != plan_.arrays[shard.array]) {
         array = plan_.arrays[shard.array];
-        hash = std::hash<std::string>()(array->uri());
+        hash = array->place_hash();
       }
       const auto decoded = static_cast<std::uint64_t>(array->metadata().chunk_bytes());
       for (std::size_t c = shard.first_chunk; c < shard.first_chunk + shard.chunk_count; ++c)

@@ -12,6 +12,7 @@
 
 #include "damacy/batch/batch_job.h"
 #include "damacy/batch/stats_board.h"
+#include "damacy/cache/chunk_key.h"
 #include "damacy/device/arena.h"
 #include "damacy/fetch/wanted_chunks.h"
 #include "damacy/plan/batch_plan.h"
@@ -109,6 +110,10 @@ class ChunkTasks final : public Job,
   const Where& where(std::size_t chunk) const override { return where_[chunk]; }
   const std::shared_ptr<Object>& object_with(std::size_t chunk) const override {
     return shards_[shard_of(chunk)]->object;
+  }
+  // Of joins and of caches, which add what they keep.
+  ChunkKey key_of(std::size_t chunk) const {
+    return {array_of(shard_of(chunk)).id(), words_of(object_with(chunk)->stamp()), plan_.chunks[chunk].number};
   }
   const ArrayMetadata& metadata_of(std::size_t chunk) const override { return array_of(shard_of(chunk)).metadata(); }
   // All of a chunk that has codecs, with Verify::whole.

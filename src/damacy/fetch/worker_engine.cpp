@@ -43,7 +43,7 @@ class RowSink final : public HostSink {
 
   // Its whole bytes will be taken, once: other batches may join. Before the first request.
   void announce(std::uint32_t chunk) {
-    share_.announce(ChunkShare::key_of(tasks_, chunk));
+    share_.announce(tasks_.key_of(chunk));
     announced_[chunk] = true;
   }
 
@@ -57,7 +57,7 @@ class RowSink final : public HostSink {
  private:
   std::vector<ChunkConsumer> joined_to(std::size_t chunk) noexcept override {
     if (!announced_[chunk]) return {};  // they joined another read, which may have more of the chunk
-    return share_.claim(ChunkShare::key_of(tasks_, static_cast<std::uint32_t>(chunk)));
+    return share_.claim(tasks_.key_of(chunk));
   }
   ChunkTier::Filling reserve(std::size_t chunk) override { return cached_.reserve(chunk); }
   void keep_encoded(std::size_t chunk, std::span<const std::byte> packed) override {

@@ -51,9 +51,9 @@ class NodesOpening::Calls final : public BlockingCalls {
   Calls(std::vector<std::string> uris, What what)
       : uris_(std::move(uris)),
         what_(what),
-        stores_(uris_.size()),
+        places_(uris_.size()),
         opened_(uris_.size()),
-        ahead_(uris_.size(), [this](std::size_t number) { return store_of(number); }, usual_,
+        ahead_(uris_.size(), [this](std::size_t number) { return place_of(number).store; }, usual_,
                {kAnswerBytes, /*attributes=*/true}) {}
 
   const std::vector<std::string>& uris() const noexcept { return uris_; }
@@ -70,7 +70,7 @@ class NodesOpening::Calls final : public BlockingCalls {
     ahead_.end(number);
   }
   void time_out(std::size_t number, const Error& why) noexcept override {
-    keep(number, {std::nullopt, std::make_exception_ptr(Error(why).at_uri(uris_[number]))});
+    keep(number, {std::nullopt, {}, std::make_exception_ptr(Error(why).at_uri(uris_[number]))});
   }
   std::vector<Opened> take(std::size_t most, const std::function<void()>& while_waiting);
   void close() noexcept {
@@ -82,7 +82,11 @@ class NodesOpening::Calls final : public BlockingCalls {
   }
 
  private:
-  std::shared_ptr<Store> store_of(std::size_t number);
+  struct Place {
+    MountedUri mounted;
+    std::shared_ptr<Store> store;
+  };
+  Place place_of(std::size_t number);
   void open(std::size_t number, Opened& opened);
   void keep(std::size_t number, Opened opened) noexcept;
   bool is_there() const noexcept DAMACY_REQUIRES(mutex_) {
@@ -94,7 +98,7 @@ class NodesOpening::Calls final : public BlockingCalls {
   const std::shared_ptr<UsualDocuments> usual_ = std::make_shared<UsualDocuments>();
   Mutex mutex_;
   Condition changed_;
-  std::vector<std::shared_ptr<Store>> stores_ DAMACY_GUARDED_BY(mutex_);  // of nodes that are asked for
+  std::vector<Place> places_ DAMACY_GUARDED_BY(mutex_);  // of nodes that are asked for
   std::vector<Opened> opened_ DAMACY_GUARDED_BY(mutex_);
   std::size_t taken_ DAMACY_GUARDED_BY(mutex_) = 0;
   bool is_closed_ DAMACY_GUARDED_BY(mutex_) = false;
@@ -102,19 +106,21 @@ class NodesOpening::Calls final : public BlockingCalls {
 };
 
 // The same one for what is asked ahead and for what opens the node.
-std::shared_ptr<Store> NodesOpening::Calls::store_of(std::size_t number) {
+NodesOpening::Calls::Place NodesOpening::Calls::place_of(std::size_t number) {
   {
     const Lock lock(mutex_);
-    if (stores_[number]) return stores_[number];
+    if (places_[number].store) return places_[number];
   }
-  auto made = store_of_node(uris_[number]);
+  Place made{find_mount(uris_[number]), nullptr};
+  made.store = store_of_node(made.mounted);
   const Lock lock(mutex_);
-  if (!stores_[number]) stores_[number] = std::move(made);
-  return stores_[number];
+  if (!places_[number].store) places_[number] = std::move(made);
+  return places_[number];
 }
 
 void NodesOpening::Calls::open(std::size_t number, Opened& opened) {
-  const auto store = store_of(number);
+  Place place = place_of(number);
+  const auto& store = place.store;
   NodeInfo info;
   if (what_ == What::nodes)
     info = node_info(uris_[number], store);
@@ -122,13 +128,14 @@ void NodesOpening::Calls::open(std::size_t number, Opened& opened) {
     info.array = array_info(uris_[number], store);
   if (store->is_remote()) usual_->note(info.looked_for);
   opened.node = std::move(info);
+  opened.place = std::move(place.mounted);
 }
 
 void NodesOpening::Calls::keep(std::size_t number, Opened opened) noexcept {
-  std::shared_ptr<Store> store;  // ends without the lock
+  Place place;  // ends without the lock
   {
     const Lock lock(mutex_);
-    store.swap(stores_[number]);
+    std::swap(place, places_[number]);
     opened_[number] = std::move(opened);
     if (number != taken_) return;
   }

@@ -14,6 +14,7 @@
 #include "damacy/core/clock.h"
 #include "damacy/core/fork.h"
 #include "damacy/fetch/readers.h"
+#include "damacy/store/mounts.h"
 #include "damacy/zarr/node_info.h"
 
 namespace damacy {
@@ -24,6 +25,7 @@ class NodesOpening {
   enum class What : std::uint8_t { nodes, arrays };  // array_info() refuses nodes that are no arrays
   struct Opened {
     std::optional<NodeInfo> node;  // of an array only `array`
+    MountedUri place;              // where it was found
     std::exception_ptr error;      // where it could not be opened
   };
 

@@ -60,6 +60,7 @@ class FileStore final : public Store {
       : name_(std::move(root)), root_(absolute_path(name_)), files_(std::move(files)) {}
 
   std::string name() const override { return name_; }
+  std::string cache_identity() const override { return name_; }  // the stamps of two files differ
   std::string why_absent() override {
     const std::filesystem::path root(root_);
     return why_no_directory(root.has_filename() ? root : root.parent_path());

@@ -63,6 +63,7 @@ class PartOfStore final : public Store {
     const std::string whole = whole_->identity();
     return whole.empty() || path_.empty() ? whole : text(whole, "/", path_);
   }
+  std::string cache_identity() const override { return text(whole_->cache_identity(), "/", path_); }
   bool is_immutable() const noexcept override { return whole_->is_immutable(); }
   ReadShape read_shape() const noexcept override { return whole_->read_shape(); }
   std::string why_absent() override { return path_.empty() ? whole_->why_absent() : std::string(); }
@@ -139,10 +140,17 @@ class OptionsStore final : public Store {
  public:
   using StoreOf = std::function<std::shared_ptr<Store>(std::string_view uri, const StoreUse& use)>;
 
-  OptionsStore(std::string prefix, const StoreOptions& options, StoreOf store_of)
-      : options_(options), name_(masked_text(options)), store_of_(std::move(store_of)), root_(store_of_(prefix, {})) {}
+  // `other_root`: in place of the prefix in uris; empty: they are uris of the server.
+  OptionsStore(std::string prefix, std::string other_root, const StoreOptions& options, StoreOf store_of)
+      : options_(options),
+        other_root_(std::move(other_root)),
+        name_(masked_text(options)),
+        store_of_(std::move(store_of)),
+        root_(store_of_(other_root_.empty() ? prefix : other_root_, {})) {}
 
-  std::shared_ptr<Store> store_of(std::string_view uri, const StoreUse& use) const { return store_of_(uri, use); }
+  std::shared_ptr<Store> store_of(const MountedUri& place, const StoreUse& use) const {
+    return store_of_(other_root_.empty() ? place.uri : other_root_ + place.path, use);
+  }
 
   const StoreOptions& options() const { return options_; }
   std::string name() const override { return name_; }
@@ -156,6 +164,7 @@ class OptionsStore final : public Store {
 
  private:
   const StoreOptions options_;
+  const std::string other_root_;
   const std::string name_;
   const StoreOf store_of_;
   const std::shared_ptr<Store> root_;
@@ -163,10 +172,6 @@ class OptionsStore final : public Store {
 
 class Mounts {
  public:
-  struct Found {
-    std::shared_ptr<Store> store;
-    std::string path;
-  };
 
   void put(std::string prefix, std::shared_ptr<Store> store) {
     const Lock lock(mutex_);
@@ -193,12 +198,12 @@ class Mounts {
   void after_fork() DAMACY_NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(); }
 
   // Of `uri` with a normal scheme: the store of the longest prefix, and what follows that prefix.
-  std::optional<Found> find(const std::string& uri) {
+  std::optional<MountedUri> find(const std::string& uri) {
     const std::string closed = uri.ends_with('/') ? uri : uri + '/';
     const Lock lock(mutex_);
     for (std::size_t end = closed.rfind('/'); end != std::string::npos && end > 0; end = closed.rfind('/', end - 1))
       if (const auto at = stores_.find(closed.substr(0, end + 1)); at != stores_.end())
-        return Found{at->second, end + 1 >= uri.size() ? std::string() : uri.substr(end + 1)};
+        return MountedUri{uri, at->second, end + 1 >= uri.size() ? std::string() : uri.substr(end + 1)};
     return std::nullopt;
   }
 
@@ -248,24 +253,6 @@ bool is_http(std::string_view uri) {
   return scheme == "http" || scheme == "https";
 }
 
-// Empty: an http or s3 uri that no store is mounted for, which needs none.
-std::optional<Mounts::Found> found_store(std::string_view uri) {
-  const std::string wanted = normal(uri);
-  auto found = the_mounts().find(wanted);
-  if (!found && (is_http(uri) || scheme_of_uri(uri) == "s3")) return std::nullopt;
-  if (!found) refuse_unmounted(scheme_of_uri(uri), wanted);
-  if (dynamic_cast<const OptionsStore*>(found->store.get()) != nullptr) return found;
-  while (found->path.ends_with('/')) found->path.pop_back();
-  if (!found->path.empty()) {
-    try {
-      check_key(found->path);
-    } catch (const Error& e) {
-      refuse(uri, formatted("the path below the mounted store is {}", e.message()));
-    }
-  }
-  return found;
-}
-
 }  // namespace
 
 std::string mount(std::string_view prefix, std::shared_ptr<Store> store) {
@@ -292,7 +279,13 @@ OptionsStore::StoreOf maker_of(std::string_view prefix, const StoreOptions& opti
 
 std::string mount(std::string_view prefix, const StoreOptions& options) {
   const std::string checked = checked_prefix(prefix);
-  return mount(checked, std::make_shared<OptionsStore>(checked, options, maker_of(checked, options)));
+  return mount(checked, std::make_shared<OptionsStore>(checked, "", options, maker_of(checked, options)));
+}
+
+std::string mount(std::string_view prefix, std::string_view root, const StoreOptions& options) {
+  const std::string checked = checked_prefix(prefix), checked_root = checked_prefix(root);
+  auto maker = maker_of(checked_root, options);
+  return mount(checked, std::make_shared<OptionsStore>(checked, checked_root, options, std::move(maker)));
 }
 
 std::shared_ptr<Store> store_with_options(std::string_view uri, const StoreOptions& options) {
@@ -315,21 +308,45 @@ std::optional<std::string> file_path_of_uri(std::string_view uri) {
   return std::nullopt;
 }
 
+MountedUri find_mount(std::string_view uri) {
+  MountedUri place{std::string(uri)};
+  if (file_path_of_uri(uri)) return place;
+  const std::string wanted = normal(uri);
+  auto found = the_mounts().find(wanted);
+  if (!found && (is_http(uri) || scheme_of_uri(uri) == "s3")) return place;
+  if (!found) refuse_unmounted(scheme_of_uri(uri), wanted);
+  place.mount = std::move(found->mount);
+  place.path = std::move(found->path);
+  if (dynamic_cast<const OptionsStore*>(place.mount.get()) != nullptr) return place;
+  while (place.path.ends_with('/')) place.path.pop_back();
+  if (!place.path.empty()) {
+    try {
+      check_key(place.path);
+    } catch (const Error& e) {
+      refuse(uri, formatted("the path below the mounted store is {}", e.message()));
+    }
+  }
+  return place;
+}
+
+std::shared_ptr<Store> mounted_store(const MountedUri& place, const StoreUse& use) {
+  if (!place.mount && is_http(place.uri)) return http::make_http_store(place.uri, StoreOptions(), use);
+  if (!place.mount) return s3::make_s3_store(place.uri, use);
+  if (const auto* const options = dynamic_cast<const OptionsStore*>(place.mount.get()))
+    return options->store_of(place, use);
+  std::shared_ptr<Store> store;
+  if (auto* const counted = dynamic_cast<CountedStore*>(place.mount.get())) store = counted->for_use(use);
+  return std::make_shared<PartOfStore>(place.uri, store ? std::move(store) : place.mount, place.path);
+}
+
 std::shared_ptr<Store> mounted_store_of_uri(std::string_view uri, const StoreUse& use) {
-  auto found = found_store(uri);
-  if (!found && is_http(uri)) return http::make_http_store(uri, StoreOptions(), use);
-  if (!found) return s3::make_s3_store(uri, use);
-  if (const auto* const options = dynamic_cast<const OptionsStore*>(found->store.get()))
-    return options->store_of(uri, use);
-  if (auto* const counted = dynamic_cast<CountedStore*>(found->store.get()))
-    if (auto mine = counted->for_use(use)) found->store = std::move(mine);
-  return std::make_shared<PartOfStore>(std::string(uri), std::move(found->store), std::move(found->path));
+  return mounted_store(find_mount(uri), use);
 }
 
 std::optional<StoreOptions> mounted_options_of_uri(std::string_view uri) {
   if (scheme_of_uri(uri).empty()) return std::nullopt;
   const auto found = the_mounts().find(normal(uri));
-  const auto* const options = found ? dynamic_cast<const OptionsStore*>(found->store.get()) : nullptr;
+  const auto* const options = found ? dynamic_cast<const OptionsStore*>(found->mount.get()) : nullptr;
   return options != nullptr ? std::optional(options->options()) : std::nullopt;
 }
 
@@ -340,6 +357,11 @@ std::shared_ptr<Store> store_of_uri(std::string_view uri, const OpenDirectory& o
 
 std::shared_ptr<Store> store_of_uri(std::string_view uri) {
   return store_of_uri(uri, [](const std::string& path) { return make_file_store(path, 1); });
+}
+
+std::shared_ptr<Store> store_of(const MountedUri& place) {
+  if (const auto path = file_path_of_uri(place.uri)) return make_file_store(*path, 1);
+  return mounted_store(place);
 }
 
 }  // namespace damacy

@@ -29,6 +29,9 @@ std::string mount(std::string_view prefix, std::shared_ptr<Store> store);
 // Error(inval, "options").
 std::string mount(std::string_view prefix, const StoreOptions& options);
 
+// The same under a prefix that stands for `root`, an http, https or s3 uri: another name for what these options reach.
+std::string mount(std::string_view prefix, std::string_view root, const StoreOptions& options);
+
 // The store at an http, https or s3 uri that these options reach, whatever is mounted. Throws as mount().
 [[nodiscard]] std::shared_ptr<Store> store_with_options(std::string_view uri, const StoreOptions& options);
 
@@ -39,8 +42,18 @@ void unmount(std::string_view prefix);
 // path_of_uri(), except for the scheme.
 [[nodiscard]] std::optional<std::string> file_path_of_uri(std::string_view uri);
 
-// The store at a uri that names no file: below the path of the uri in the store that is mounted under the longest
-// prefix, else behind HTTP(S) or in S3. Its name is the uri. Throws Error(inval, "uri") if no store is mounted there.
+// What a uri names, also after other stores are mounted.
+struct MountedUri {
+  std::string uri;
+  std::shared_ptr<Store> mount{};  // under the longest prefix; null: none, or the uri names a file
+  std::string path{};              // of the uri, below the prefix
+};
+// As it is mounted now. Throws Error(inval, "uri") if the uri names no file and no store is mounted there.
+[[nodiscard]] MountedUri find_mount(std::string_view uri);
+
+// The store at a uri that names no file: below the path of the uri in the store that is mounted, else behind HTTP(S) or
+// in S3. Its name is the uri.
+[[nodiscard]] std::shared_ptr<Store> mounted_store(const MountedUri& place, const StoreUse& use = {});
 [[nodiscard]] std::shared_ptr<Store> mounted_store_of_uri(std::string_view uri, const StoreUse& use = {});
 
 // The options that are mounted for an http, https or s3 uri; empty: none, or a store.
@@ -49,6 +62,7 @@ void unmount(std::string_view prefix);
 // The store at any uri. `open_directory` makes the store of a directory.
 using OpenDirectory = std::function<std::shared_ptr<Store>(const std::string& path)>;
 [[nodiscard]] std::shared_ptr<Store> store_of_uri(std::string_view uri, const OpenDirectory& open_directory);
+[[nodiscard]] std::shared_ptr<Store> store_of(const MountedUri& place);   // of a file: one open file at most
 [[nodiscard]] std::shared_ptr<Store> store_of_uri(std::string_view uri);  // one open file at most
 
 // The prefix and the store of each mount, sorted by prefix.

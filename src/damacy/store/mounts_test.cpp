@@ -82,6 +82,31 @@ TEST(Mounts, what_was_opened_keeps_its_store) {
   mount("store://x/", std::make_shared<MemoryStore>());  // for the destructor of `first`
 }
 
+TEST(Mounts, a_place_keeps_what_was_mounted_when_it_was_found) {
+  MountedMemory first("store://x/");
+  first.memory().put("a/key", "first");
+  const MountedUri place = find_mount("store://x/a");
+  MountedMemory second("store://x/");
+  second.memory().put("a/key", "second");
+  EXPECT_EQ(text_at(*store_of(place), "key"), "first");
+  EXPECT_EQ(text_at(*store_of(find_mount("store://x/a")), "key"), "second");
+  EXPECT_NE(store_of(place)->cache_identity(), store_of(find_mount("store://x/a"))->cache_identity());
+  EXPECT_EQ(store_of(place)->cache_identity(), store_of(place)->cache_identity());
+  second.unmount_now();
+  mount("store://x/", std::make_shared<MemoryStore>());  // for the destructor of `first`
+}
+
+TEST(Mounts, a_prefix_may_stand_for_another_root) {
+  StoreOptions options;
+  options.endpoint = "http://127.0.0.1:1";
+  options.region = "us-east-1";
+  options.anonymous = true;
+  EXPECT_EQ(mount("store://other/", "s3://bucket/", options), "store://other/");
+  EXPECT_EQ(store_of_uri("store://other/a/b")->name(), "s3://bucket/a/b");
+  EXPECT_EQ(store_of_uri("store://other/a/b")->identity(), "http://127.0.0.1:1\ns3://bucket/a/b");
+  unmount("store://other/");
+}
+
 TEST(Mounts, errors_name_the_uri_and_the_key_below_it) {
   MountedMemory era("store://era5/");
   era.memory().put("a/key", "0123");

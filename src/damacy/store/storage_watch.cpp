@@ -61,6 +61,7 @@ class WatchedStore final : public Store {
   std::string name() const override { return store_->name(); }
   bool is_remote() const noexcept override { return store_->is_remote(); }
   std::string identity() const override { return store_->identity(); }
+  std::string cache_identity() const override { return store_->cache_identity(); }
   bool is_immutable() const noexcept override { return store_->is_immutable(); }
   std::string why_absent() override {
     return StorageWatch::operation("look up", *store_, "", [&] { return store_->why_absent(); });

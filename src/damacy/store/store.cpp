@@ -1,13 +1,18 @@
-// Validates keys and uris. Knows their syntax and the working directory; opens nothing.
+// Validates keys and uris, and numbers stores. Knows their syntax and the working directory; opens nothing.
 #include "damacy/store/store.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <random>
 #include <system_error>
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
+#include "damacy/core/text.h"
 
 namespace damacy {
 
@@ -72,6 +77,21 @@ void check_key(std::string_view key) {
       refuse_key(key, formatted("has more than {} components", Limits::key_components));
     begin = end + 1;
   }
+}
+
+std::uint64_t Store::next_number() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+// A forked child has stores of its own, which are numbered as its parent's.
+std::string Store::cache_identity() const {
+  static const std::uint64_t process = [] {
+    std::random_device random;
+    return std::uint64_t{random()} << 32 | random();
+  }();
+  std::string known = identity();
+  return known.empty() ? text("store ", process, ' ', ::getpid(), ' ', number_) : known;
 }
 
 std::string scheme_of_uri(std::string_view uri) {

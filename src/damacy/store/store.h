@@ -2,6 +2,7 @@
 // Knows names, sizes and bytes; does not know what they mean. The contract: tests/conformance/store_suite.h.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,6 +26,9 @@ struct Stamp {
   std::int64_t modified_ns = 0;
   friend bool operator==(const Stamp&, const Stamp&) = default;
 };
+[[nodiscard]] constexpr std::array<std::uint64_t, 4> words_of(const Stamp& stamp) noexcept {
+  return {stamp.device, stamp.inode, stamp.size, static_cast<std::uint64_t>(stamp.modified_ns)};
+}
 
 // A chunk, an index or a document as it is stored: what a cache keeps as a whole.
 struct StoredPiece {
@@ -99,13 +103,13 @@ class Object {
                            std::span<const StoredPiece> pieces) noexcept {
     static_cast<void>(offset), static_cast<void>(read), static_cast<void>(pieces);
   }
+  // What was read of the piece is not what it should be: a cache keeps it no longer. True: one had it, or would have;
+  // read_exact() may find other bytes.
+  virtual bool forget_piece(const StoredPiece&) noexcept { return false; }
   // What tells this version from all others, in any process; empty: nothing does. Without the size, which the stamp
   // has.
   virtual std::string version() const { return {}; }
   virtual ReadShape read_shape() const noexcept { return {}; }
-  // What was read of the piece is not what it should be: a cache keeps it no longer. True: one had it, or would have;
-  // read_exact() may find other bytes.
-  virtual bool forget_piece(const StoredPiece&) noexcept { return false; }
   // Empty: it is a part of none. Reads of several parts of one object may become one.
   virtual std::optional<WholeObject> whole() const { return std::nullopt; }
   // The error of a read of the whole object, as one of a read of this object.
@@ -143,6 +147,9 @@ class Store {
   virtual bool is_remote() const noexcept { return false; }
   // What tells this store from all others, in any process, without secrets; empty: nothing does.
   virtual std::string identity() const { return {}; }
+  // The same for keys of caches, also those that processes of this machine share; never empty. A store without an
+  // identity has a random one.
+  virtual std::string cache_identity() const;
   // Whether objects never change.
   virtual bool is_immutable() const noexcept { return false; }
   // Of its objects.
@@ -170,6 +177,10 @@ class Store {
   virtual bool can_expect() const noexcept { return false; }
   // Names directly below `prefix` ("" is the root), sorted; empty when there is no such directory.
   virtual std::vector<Entry> list(std::string_view prefix) = 0;
+
+ private:
+  const std::uint64_t number_ = next_number();
+  static std::uint64_t next_number() noexcept;
 };
 
 // Throws Error(inval) unless `key` is a key as above.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "damacy/cache/wide_hash.h"
 #include "damacy/core/checked.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
@@ -74,6 +75,13 @@ Array::Array(std::string uri, std::shared_ptr<Store> store, std::string path, st
     const auto entries = static_cast<std::size_t>(*product(children.span()));
     levels_of_.push_back({children, quotient(child, metadata_->chunk_shape), entries});
   }
+  WideHash hash;
+  for (const std::string_view part : {std::string_view(uri_), std::string_view(path_)}) hash.add(part);
+  if (store_) hash.add(store_->cache_identity());
+  place_hash_ = hash.value()[0];
+  hash.add(document_key_);
+  for (const std::uint64_t word : words_of(document_stamp_)) hash.add(word);
+  id_ = hash.value();
 }
 
 const Dims& Array::shape() const noexcept {

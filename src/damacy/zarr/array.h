@@ -2,6 +2,7 @@
 // inner chunks that covers the array; so are shards. Knows names; reads nothing. ReadOutput: where reads put elements.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -63,6 +64,11 @@ class Array {
   const std::shared_ptr<Store>& store() const noexcept { return store_; }
   const std::string& document_key() const noexcept { return document_key_; }
   const Stamp& document_stamp() const noexcept { return document_stamp_; }
+  // Tells this version of the document from all others, and their stores, for keys of caches: other metadata may decode
+  // the same bytes to other elements. All processes of a machine get the same.
+  const std::array<std::uint64_t, 2>& id() const noexcept { return id_; }
+  // The same of the array, whatever its version.
+  std::uint64_t place_hash() const noexcept { return place_hash_; }
   const ArrayMetadata& metadata() const noexcept { return *metadata_; }
   const std::vector<std::string>& levels() const noexcept { return levels_; }  // of the NGFF image it was found through
 
@@ -143,6 +149,8 @@ class Array {
     std::size_t entries;
   };
   std::vector<Level> levels_of_;
+  std::array<std::uint64_t, 2> id_{};
+  std::uint64_t place_hash_ = 0;
   Dims grid_, shard_grid_, chunks_in_shard_, shards_in_object_, chunk_strides_;
   std::size_t chunks_per_shard_ = 1;
   std::shared_ptr<std::atomic<Nested>> nested_chunks_ = std::make_shared<std::atomic<Nested>>(Nested::unknown);

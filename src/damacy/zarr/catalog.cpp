@@ -1,6 +1,8 @@
 #include "damacy/zarr/catalog.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -30,8 +32,13 @@ Error changed(std::string_view key) {
   return Error(Status::io, "the object is not the version that was opened", "changed").at_key(key);
 }
 
+// One uri may be opened in several stores. An entry holds its store, so that no other one has the same address.
+std::string array_name(const std::string& uri, const Store& store) {
+  return text(absolute_path(uri), '\0', reinterpret_cast<std::uintptr_t>(&store));
+}
+
 std::string index_name(const Array& array, std::string_view key) {
-  return text(array.uri(), '\0', key);
+  return text(array.id()[0], ' ', array.id()[1], ' ', key);
 }
 
 template <class Work>
@@ -95,18 +102,21 @@ struct Catalog::Impl {
 
   // The store of a uri that was opened once. A uri keeps the mount of then, also when its array is no longer cached.
   struct KnownStore {
-    std::weak_ptr<Store> store;      // as handed out
-    std::shared_ptr<Store> mounted;  // null: a directory
+    std::weak_ptr<Store> store;       // as handed out
+    std::optional<MountedUri> place;  // empty: a directory
   };
   static constexpr std::uint64_t kKnownUris = 16'384;  // at least so many are kept
 
-  static std::shared_ptr<Store> use(KnownStore& known, std::shared_ptr<Store> store);
   std::shared_ptr<Store> store_of(const std::string& uri);
+  std::shared_ptr<Store> store_of(const MountedUri& place);
+  std::shared_ptr<Store> known_store(const std::string& name, const std::string& uri, const MountedUri* place);
+  void forget_unused() DAMACY_REQUIRES(stores_mutex);
+  std::shared_ptr<const Array> array(const std::string& uri, const std::shared_ptr<Store>& store);
   bool may_be_remote(const std::string& uri) const {
     const std::string scheme = scheme_of_uri(uri);
     return !files || (!scheme.empty() && scheme != "file");
   }
-  ArrayEntry load_array(const std::string& uri, std::shared_ptr<Store> store);
+  ArrayEntry load_array(const std::string& uri, const std::shared_ptr<Store>& store);
   IndexEntry load_index(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk);
   IndexEntry outermost_index(const Array& array, const std::shared_ptr<Object>& object, const Dims& chunk,
                              const std::string& key);
@@ -127,35 +137,58 @@ struct Catalog::Impl {
   std::unordered_map<std::string, KnownStore> stores DAMACY_GUARDED_BY(stores_mutex);
 };
 
-std::shared_ptr<Store> Catalog::Impl::use(KnownStore& known, std::shared_ptr<Store> store) {
-  auto watched = make_watched_store(std::move(store));
-  known.store = watched;
-  return watched;
-}
-
 std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
   const std::optional<std::string> path = file_path_of_uri(uri);
-  const std::string name = path ? absolute_path(*path) + '\0' + *path : uri;
-  const Lock lock(stores_mutex);
-  if (const auto known = stores.find(name); known != stores.end()) {
-    if (auto store = known->second.store.lock()) return store;
-    if (known->second.mounted) return use(known->second, known->second.mounted);
-  }
-  auto store = path ? (files ? make_file_store(*path, files) : make_store(*path))
-                    : mounted_store_of_uri(uri, {.counts = network});
-  store = make_cached_store(std::move(store), tier);
-  if (stores.size() > std::max<std::uint64_t>(2 * limits.arrays, kKnownUris))
-    std::erase_if(stores, [](const auto& known) { return known.second.store.expired(); });
-  KnownStore& known = stores[name];
-  if (!path) known.mounted = store;
-  return use(known, std::move(store));
+  return known_store(path ? absolute_path(*path) + '\0' + *path : uri, uri, nullptr);
 }
 
-ArrayEntry Catalog::Impl::load_array(const std::string& uri, std::shared_ptr<Store> store) {
-  FoundArray found = damacy::find_array(uri, *store, large_documents);
-  if (store->is_remote()) usual->note(found.looked_for);
+std::shared_ptr<Store> Catalog::Impl::store_of(const MountedUri& place) {
+  if (file_path_of_uri(place.uri)) return store_of(place.uri);
+  return known_store(text(place.uri, '\0', reinterpret_cast<std::uintptr_t>(place.mount.get())), place.uri, &place);
+}
+
+// `place`: empty: what is mounted when the uri is opened first.
+std::shared_ptr<Store> Catalog::Impl::known_store(const std::string& name, const std::string& uri,
+                                                  const MountedUri* place) {
+  const Lock lock(stores_mutex);
+  const auto found = stores.find(name);
+  if (found != stores.end())
+    if (auto store = found->second.store.lock()) return store;
+  KnownStore known = found != stores.end() ? found->second : KnownStore();
+  std::shared_ptr<Store> store;
+  if (const auto path = file_path_of_uri(uri)) {
+    store = files ? make_file_store(*path, files) : make_store(*path);
+  } else {
+    if (!known.place) known.place = place != nullptr ? *place : find_mount(uri);
+    store = mounted_store(*known.place, {.counts = network});
+  }
+  store = make_watched_store(make_cached_store(std::move(store), tier));
+  known.store = store;
+  if (stores.size() > std::max<std::uint64_t>(2 * limits.arrays, kKnownUris)) forget_unused();
+  stores.insert_or_assign(name, std::move(known));
+  return store;
+}
+
+// Those that would be found again as they are.
+void Catalog::Impl::forget_unused() {
+  std::erase_if(stores, [](const auto& known) {
+    const KnownStore& one = known.second;
+    if (!one.store.expired()) return false;
+    if (!one.place || known.first != one.place->uri) return true;
+    bool is_mounted = false;
+    static_cast<void>(failure_of([&] { is_mounted = find_mount(one.place->uri).mount == one.place->mount; }));
+    return is_mounted;
+  });
+}
+
+ArrayEntry Catalog::Impl::load_array(const std::string& uri, const std::shared_ptr<Store>& store) {
+  FoundArray found;
   auto kept = std::make_shared<KeptArray>();
-  kept->array = make_array(uri, std::move(store), found);
+  kept->array = read_documents(*store, [&] {
+    found = damacy::find_array(uri, *store, large_documents);
+    return make_array(uri, store, found);
+  });
+  if (store->is_remote()) usual->note(found.looked_for);
   kept->documents = std::move(found.through);
   kept->documents.push_back({std::move(found.key), found.stamp});
   kept->charge = cache.reserve(bytes_of(*kept->array));
@@ -237,22 +270,29 @@ Catalog::Catalog(const Limits& limits, std::shared_ptr<DiskTier> tier)
 Catalog::Catalog(const Limits& limits, MakeStore make_store, std::shared_ptr<DiskTier> tier)
     : impl_(std::make_shared<Impl>(limits, std::move(make_store), std::move(tier))) {}
 
-std::shared_ptr<const Array> Catalog::array(const std::string& uri) {
-  const auto store = impl_->store_of(uri);
+std::shared_ptr<const Array> Catalog::Impl::array(const std::string& uri, const std::shared_ptr<Store>& store) {
   try {
-    const std::string name = absolute_path(uri);
-    Impl::Claim claim(impl_->cache);
-    ArrayEntry entry = impl_->cache.find_array(name, claim);
+    const std::string name = array_name(uri, *store);
+    Claim claim(cache);
+    ArrayEntry entry = cache.find_array(name, claim);
     if (entry) {
-      impl_->check_documents(*entry, name);
+      check_documents(*entry, name);
     } else {
-      entry = impl_->load_array(uri, store);
-      impl_->cache.keep(name, entry);
+      entry = load_array(uri, store);
+      cache.keep(name, entry);
     }
     return handed_out(std::move(entry));
   } catch (Error& e) {
     throw e.at_uri(uri).at_store(store->name());
   }
+}
+
+std::shared_ptr<const Array> Catalog::array(const std::string& uri) {
+  return impl_->array(uri, impl_->store_of(uri));
+}
+
+std::shared_ptr<const Array> Catalog::array(const MountedUri& place) {
+  return impl_->array(place.uri, impl_->store_of(place));
 }
 
 std::unique_ptr<DocumentsAhead> Catalog::documents_ahead(std::vector<std::string> uris,
@@ -274,7 +314,7 @@ std::shared_ptr<const Shard> Catalog::shard(const Array& array, const Dims& shar
 void Catalog::check_unchanged(const Array& array) {
   located(array, array.document_key(), [&] {
     if (array.store()->stamp(array.document_key()) == array.document_stamp()) return;
-    impl_->cache.drop_array(absolute_path(array.uri()), &array);
+    impl_->cache.drop_array(array_name(array.uri(), *array.store()), &array);
     throw changed(array.document_key());
   });
 }

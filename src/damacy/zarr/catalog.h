@@ -17,6 +17,7 @@
 namespace damacy {
 
 class DiskTier;
+struct MountedUri;
 
 class Catalog {
  public:
@@ -30,8 +31,11 @@ class Catalog {
   using MakeStore = std::function<std::shared_ptr<Store>(const std::string& path)>;
   Catalog(const Limits& limits, MakeStore make_store, std::shared_ptr<DiskTier> tier = nullptr);
 
-  // Opens or finds. A cached array whose document changed is dropped and thrown as Error(io, "changed").
+  // Opens or finds. A cached array whose document changed is dropped and thrown as Error(io, "changed"). A uri keeps
+  // what was mounted for it when it was opened first, until the catalog ends.
   std::shared_ptr<const Array> array(const std::string& uri);
+  // The same in what was mounted then.
+  std::shared_ptr<const Array> array(const MountedUri& place);
   // The documents of arrays that several threads will open in about this order. Null: no uri is of a remote store.
   std::unique_ptr<DocumentsAhead> documents_ahead(std::vector<std::string> uris, const DocumentsAhead::Wish& wish);
   // Empty if the object does not exist. Reads the index (one request, plus open) or takes the cached one, which is

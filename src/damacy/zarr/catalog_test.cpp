@@ -7,7 +7,9 @@
 #include <map>
 #include <thread>
 
+#include "damacy/core/text.h"
 #include "damacy/store/memory_store.h"
+#include "damacy/store/mounts.h"
 #include "fakes/temp_dir.h"
 #include "support/documents.h"
 #include "support/metered_store.h"
@@ -424,6 +426,30 @@ TEST(MissingChunk, is_fill_otherwise) {
   const auto array = v2_array(stores, catalog, {});
   for (int i = 0; i < 2; ++i) EXPECT_EQ(refusal_of([&] { catalog.check_missing_chunk(*array, "0.0"); }), accepted());
   EXPECT_EQ(stores.counts("a").lists, 1u);
+}
+
+TEST(Catalog, a_uri_of_two_mounts_is_two_arrays) {
+  const auto at = [](std::int64_t size) {
+    const auto memory = std::make_shared<MemoryStore>();
+    memory->put("a/zarr.json", v3_document({{"shape", text("[", size, "]")},
+                                            {"data_type", R"("uint8")"},
+                                            {"chunk_grid", R"({"name":"regular","configuration":{"chunk_shape":[2]}})"},
+                                            {"codecs", R"([{"name":"bytes"}])"}}));
+    mount("store://twice/", memory);
+    return find_mount("store://twice/a");
+  };
+  Catalog catalog(CatalogLimits{});
+  const auto size_at = [&](const MountedUri& place) { return catalog.array(place)->shape()[0]; };
+  const MountedUri first = at(4);
+  EXPECT_EQ(size_at(first), 4);
+  const auto opened = catalog.array("store://twice/a");
+  const MountedUri second = at(6);
+  EXPECT_EQ(size_at(second), 6);
+  EXPECT_EQ(size_at(first), 4);
+  EXPECT_EQ(catalog.array("store://twice/a")->shape()[0], 4);  // as it was opened first
+  EXPECT_NE(opened->id(), catalog.array(second)->id());
+  EXPECT_NE(opened->place_hash(), catalog.array(second)->place_hash());
+  unmount("store://twice/");
 }
 
 TEST(Catalog, opens_directories_by_path_and_by_uri) {

@@ -18,8 +18,8 @@ NodeInfo::Kind kind_of(const FoundNode& node, const Ngff& ngff) {
 
 }  // namespace
 
-std::shared_ptr<Store> store_of_node(const std::string& uri) {
-  return make_watched_store(with_environment_tier(store_of_uri(uri)));
+std::shared_ptr<Store> store_of_node(const MountedUri& place) {
+  return make_watched_store(with_environment_tier(store_of(place)));
 }
 
 NodeInfo node_info(const std::string& uri, std::shared_ptr<Store> store) {
@@ -50,11 +50,11 @@ NodeInfo node_info(const std::string& uri, std::shared_ptr<Store> store) {
 }
 
 NodeInfo node_info(const std::string& uri) {
-  return node_info(uri, store_of_node(uri));
+  return node_info(uri, store_of_node(find_mount(uri)));
 }
 
 std::vector<std::string> members_of_group(const std::string& uri) {
-  const auto store = store_of_node(uri);
+  const auto store = store_of_node(find_mount(uri));
   try {
     LargeDocuments large;
     return member_names(uri, *store, large);
@@ -64,7 +64,7 @@ std::vector<std::string> members_of_group(const std::string& uri) {
 }
 
 void refuse_group(const std::string& uri) {
-  const auto store = store_of_node(uri);
+  const auto store = store_of_node(find_mount(uri));
   try {
     LargeDocuments large;
     throw group_error(uri, *store, large);

@@ -15,6 +15,7 @@ namespace damacy {
 
 class Array;
 class Store;
+struct MountedUri;
 
 struct NodeInfo {
   enum class Kind : std::uint8_t { array, image, plate, group };
@@ -27,8 +28,8 @@ struct NodeInfo {
   std::vector<std::string> looked_for;  // keys of all documents that were there or might have been
 };
 
-// The store of the node at `uri`, with deadlines.
-[[nodiscard]] std::shared_ptr<Store> store_of_node(const std::string& uri);
+// The store of a node, with deadlines.
+[[nodiscard]] std::shared_ptr<Store> store_of_node(const MountedUri& place);
 
 // Throws what array_info() throws, except for groups, and with the key of a group's document.
 [[nodiscard]] NodeInfo node_info(const std::string& uri, std::shared_ptr<Store> store);
