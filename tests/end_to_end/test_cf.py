@@ -190,6 +190,22 @@ def test_stored_values_of_a_packed_array_warn_unless_they_are_wanted(cf, count, 
         assert said[0].endswith("packed by scale_factor 0.5: ArraySpec(cf=True) unpacks, cf=False is silent")
 
 
+@pytest.mark.parametrize("before", [{"scale_factor": 0.5}, {}])
+def test_attributes_of_v2_that_change_are_read_again(before, tmp_path):
+    """They are in a document of their own, which changes while that of the array does not."""
+    path = tmp_path / "a.zarr"
+    array = zarr.create_array(path, data=np.full((4, 4), 6, "i2"), chunks=(4, 4), zarr_format=2, fill_value=0)
+    spec = damacy.ArraySpec(dtype=np.dtype("f8"), cf=True)
+    with damacy.Pipeline(config(batch_size=1, arrays=spec)) as pipeline:
+        for attributes in (before, {"scale_factor": 2.0, "add_offset": 1.0}):
+            array.attrs.put(attributes)
+            wanted = 6 * attributes.get("scale_factor", 1.0) + attributes.get("add_offset", 0.0)
+            pipeline.push([damacy.Sample(str(path), [(0, 4), (0, 4)])])
+            pipeline.flush()
+            with pipeline.pop() as batch:
+                assert batch.numpy()[0, 0, 0] == wanted
+
+
 def stored_rows(source, shape):
     """A pipeline's first batch without `cf`, and the own warnings that came with it."""
     with warnings.catch_warnings(record=True) as seen, damacy.Pipeline(config(batch_size=1)) as pipeline:

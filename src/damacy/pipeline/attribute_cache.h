@@ -1,14 +1,15 @@
-// Attributes of arrays: names of axes and CF. They are read once for each version of an array's document.
+// Attributes of arrays: names of axes and CF. They are read once for each version of the documents that have them.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <map>
 #include <memory>
-#include <string>
-#include <unordered_map>
+#include <vector>
 
 #include "damacy/core/mutex.h"
-#include "damacy/store/store.h"
 #include "damacy/zarr/array.h"
-#include "damacy/zarr/array_attributes.h"
+#include "damacy/zarr/stored_attributes.h"
 
 namespace damacy {
 
@@ -21,12 +22,16 @@ class AttributeCache {
 
  private:
   struct Kept {
-    Stamp stamp;
+    std::vector<AttributesDocument> others;
     std::shared_ptr<const ArrayAttributes> attributes;
   };
+  std::shared_ptr<const Kept> find(const Array& array);
+  static bool is_current(const Kept& kept, const Array& array);
+
   const std::size_t most_;
   Mutex mutex_;
-  std::unordered_map<std::string, Kept> kept_ DAMACY_GUARDED_BY(mutex_);
+  std::map<std::array<std::uint64_t, 2>, std::shared_ptr<const Kept>> kept_
+      DAMACY_GUARDED_BY(mutex_);  // by Array::id()
 };
 
 }  // namespace damacy

@@ -172,7 +172,6 @@ class OptionsStore final : public Store {
 
 class Mounts {
  public:
-
   void put(std::string prefix, std::shared_ptr<Store> store) {
     const Lock lock(mutex_);
     std::swap(stores_[std::move(prefix)], store);

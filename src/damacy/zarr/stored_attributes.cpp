@@ -13,9 +13,10 @@ namespace damacy {
 namespace {
 
 // Empty: there is none.
-std::string read_attributes_document(Store& store, const std::string& key) {
+std::string read_attributes_document(Store& store, const std::string& key, std::optional<Stamp>& stamp) {
   const auto object = store.open(key);
   if (!object) return {};
+  stamp = object->stamp();
   const std::uint64_t size = object->stamp().size;
   if (size > Limits::group_document_bytes)
     throw Error(Status::inval, formatted("document of {} bytes, limit {}", size, Limits::group_document_bytes),
@@ -39,9 +40,14 @@ StoredAttributes stored_attributes(FoundArray& found, Store& store, ElementFacts
   try {
     if (!has_missing_fill(found)) facts.fill.reset();
     StoredAttributes out;
-    out.document = found.zarr_format == 3 ? std::move(found.text) : read_attributes_document(store, key);
-    out.parsed =
-        found.zarr_format == 3 ? parse_v3_attributes(out.document, facts) : parse_v2_attributes(out.document, facts);
+    if (found.zarr_format == 3) {
+      out.document = std::move(found.text);
+      out.parsed = parse_v3_attributes(out.document, facts);
+    } else {
+      out.apart = {key, std::nullopt};
+      out.document = read_attributes_document(store, key, out.apart->stamp);
+      out.parsed = parse_v2_attributes(out.document, facts);
+    }
     if (out.parsed.cf_error) out.parsed.cf_error->at_key(key);
     if (found.axes.size() == facts.rank) {
       out.parsed.dims = std::move(found.axes);
@@ -55,14 +61,19 @@ StoredAttributes stored_attributes(FoundArray& found, Store& store, ElementFacts
   }
 }
 
-ArrayAttributes read_attributes(const Array& array) {
+ArrayAttributes read_attributes(const Array& array, std::vector<AttributesDocument>* others) {
   try {
     LargeDocuments large;
     FoundArray found = find_array(array.uri(), *array.store(), large);
     if (found.key != array.document_key() || found.stamp != array.document_stamp())
       throw Error(Status::io, "the object is not the version that was opened", "changed").at_key(found.key);
-    ArrayAttributes attributes =
-        stored_attributes(found, *array.store(), {array.rank(), array.dtype(), array.metadata().fill}).parsed;
+    StoredAttributes stored =
+        stored_attributes(found, *array.store(), {array.rank(), array.dtype(), array.metadata().fill});
+    if (others != nullptr) {
+      for (ReadDocument& group : found.through) others->push_back({std::move(group.key), group.stamp});
+      if (stored.apart) others->push_back(std::move(*stored.apart));
+    }
+    ArrayAttributes attributes = std::move(stored.parsed);
     attributes.dims.resize(array.rank());
     if (attributes.cf_error) attributes.cf_error->at_uri(array.uri()).at_store(array.store()->name());
     return attributes;
