@@ -109,13 +109,15 @@ bool HostSink::take(std::size_t thread, std::size_t chunk, std::span<const std::
 bool HostSink::read_again(const ReadChunk& read, std::span<const ChunkConsumer> joined) noexcept {
   const ChunkPlace& where = chunks_->where(read.chunk);
   Object& object = *chunks_->object_with(read.chunk);
-  if (!object.forget_piece({where.offset, where.bytes})) return false;
+  const StoredPiece piece{where.offset, where.bytes};
+  if (!object.forget_piece(piece)) return false;
   const auto failure = failure_of([&] {
     std::vector<std::byte> packed(where.bytes);
     chunks_->while_wanted([&] { object.read_exact(where.offset, packed); });
     ReadChunk again = read;
     again.packed = packed;
     static_cast<void>(decode_and_place(again, joined, [] { return true; }));
+    object.keep_pieces(where.offset, packed, {&piece, 1});
   });
   return !failure;
 }
