@@ -213,3 +213,17 @@ def test_a_name_needs_names_in_every_array(pair):
     assert (refused.value.message, refused.value.array) == (text, "n")
     rows = read(Sample({"a": (pair[0], box), "n": (pair[2], box)}, flip=-1))
     assert np.array_equal(rows["a"], rows["n"])
+
+
+def test_a_transpose_of_axes_that_an_array_has_in_part_is_refused_at_push(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    arrays = {}
+    for name, dims in (("image", ["z", "y", "x"]), ("label", ["y", "x"])):
+        shape = (8,) * len(dims)
+        zarr.create_array(tmp_path / name, shape=shape, chunks=shape, dtype="u1", dimension_names=dims)
+        arrays[name] = (str(tmp_path / name), [(0, 4)] * len(dims))
+    with damacy.Pipeline(damacy.Config(batch_size=1, device="cpu")) as pipeline:
+        with pytest.raises(damacy.InvalidArgument) as refused:
+            pipeline.push([damacy.Sample(arrays, transpose=("x", "y", "z"))])
+        assert refused.value.array == "label"
+        assert refused.value.message.startswith("transpose: the array has 2 of the 3 axes, and would turn otherwise")

@@ -332,9 +332,26 @@ void check_axes(const char* what, std::span<const AxisKey> keys, const Arrays& a
   }
 }
 
+// An array that has some of the axes, and more than one, would turn otherwise than those that have all.
+void check_turns_alike(const Sample& sample, const Arrays& arrays) {
+  const auto wanted = static_cast<std::ptrdiff_t>(sample.transpose.size());
+  for (const auto& array : arrays)
+    at_array(*array, [&] {
+      const std::ptrdiff_t there = std::ranges::count_if(
+          sample.transpose, [&](const AxisKey& key) { return array->row_axes().find(key).has_value(); });
+      if (there > 1 && there < wanted)
+        throw Error(Status::inval,
+                    formatted("transpose: the array has {} of the {} axes, and would turn otherwise than an array with "
+                              "all of them: transpose only axes that both have; it has {}",
+                              there, wanted, array->row_axes().text()),
+                    "arguments");
+    });
+}
+
 // The places are those of the first array that has all of the axes.
 std::vector<AxisMove> moves_of(const Sample& sample, const Arrays& arrays) {
   if (sample.transpose.empty()) return {};
+  check_turns_alike(sample, arrays);
   for (const auto& array : arrays) {
     const bool has_all = std::ranges::all_of(
         sample.transpose, [&](const AxisKey& key) { return array->row_axes().find(key).has_value(); });

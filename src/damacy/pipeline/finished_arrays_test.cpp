@@ -114,7 +114,10 @@ TEST_P(FinishedArrays, take_single_elements_and_steps) {
   const ArraySpec spec;
   AxisRange taken;
   taken.indices = {5, 0, 5};
-  EXPECT_EQ(row(config(spec), sample({taken, {1, 8, 3}})), (std::vector<float>{41, 44, 47, 1, 4, 7, 41, 44, 47}));
+  const std::vector<float> wanted{41, 44, 47, 1, 4, 7, 41, 44, 47};
+  EXPECT_EQ(row(config(spec), sample({taken, {1, 8, 3}})), wanted);
+  EXPECT_EQ(row(config(spec), sample({taken, {1, 10, 3}})), wanted) << "the stop is beyond the array, no element is";
+  EXPECT_EQ(refusal(config(spec), sample({taken, {1, 11, 3}})), "aabb axis 1: stop 11 is beyond the array's size 8");
 }
 
 TEST_P(FinishedArrays, have_the_axes_in_the_order_that_was_asked_for) {

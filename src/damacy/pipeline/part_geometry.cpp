@@ -119,6 +119,8 @@ void PartGeometry::take_axes(const Sample::Ranges& aabb) {
     axis.start = range.start;
     axis.stop = range.stop;
     axis.step = range.step;
+    // A range is its elements: its stop may lie beyond the array if they do not.
+    if (range.step > 1) axis.stop = range.start + (range.stop - range.start - 1) / range.step * range.step + 1;
     if (!axis.indices.empty()) {
       if (axis.indices.size() > Limits::indices_per_axis)
         refuse(formatted("aabb axis {}: {} indices, the limit is {}", i, axis.indices.size(), Limits::indices_per_axis),
