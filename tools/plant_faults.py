@@ -530,6 +530,86 @@ PAGES_FAULTS = [
         "wanted_ = std::max(wanted_.load(), std::size_t{0});",
     ),
 ]
+# Who is served by a read, what is kept, and in which order batches are read.
+READ_FAULTS = [
+    (
+        "a read serves those who joined another one",
+        "fetch/worker_engine.cpp",
+        "    if (!announced_[chunk]) return {};  // they joined another read, which may have more of the chunk\n",
+        "",
+    ),
+    (
+        "raw bytes that were not read are placed",
+        "fetch/host_sink.cpp",
+        "    if (!read.available.empty() && !has_all(read.available, needed())) return false;\n",
+        "",
+    ),
+    (
+        "a failed read does not fail those who joined it",
+        "fetch/host_sink.cpp",
+        "  for (const ChunkConsumer& consumer : joined) consumer.chunks().fail_chunk(consumer.chunk(), why);\n",
+        "",
+    ),
+    (
+        "one who joined gets what the first needs",
+        "fetch/host_sink.cpp",
+        "    needed.insert(needed.end(), more.begin(), more.end());\n",
+        "",
+    ),
+    (
+        "a claim leaves its chunk to be joined",
+        "fetch/chunk_share.h",
+        "    waiting_.erase(found);\n",
+        "",
+    ),
+    (
+        "a chunk that does not decode is kept",
+        "fetch/host_sink.cpp",
+        "    if (!result.ok()) return false;\n",
+        "",
+    ),
+    (
+        "encoded bytes of a part are kept",
+        "fetch/host_sink.cpp",
+        "    if (is_done && available.empty()) static_cast<void>",
+        "    if (is_done) static_cast<void>",
+    ),
+    (
+        "reads of a later batch come first",
+        "fetch/worker_engine.cpp",
+        "    readers_.submit(std::move(request));\n",
+        "    readers_.submit_urgent(std::move(request));\n",
+    ),
+    (
+        "the reads of a batch wait for the next one",
+        "fetch/worker_engine.cpp",
+        "    readers_.submit(std::move(request));\n",
+        "    static thread_local std::vector<std::unique_ptr<Request>> held;\n"
+        "    held.push_back(std::move(request));\n"
+        "    if (held.size() > 1) readers_.submit(std::move(held.front())), held.erase(held.begin());\n",
+    ),
+    (
+        "a wave is decoded before the one before it",
+        "wave/wave_runner.cpp",
+        "  for (; early_ != nullptr && early_->wave->number() == next_; ++next_) {\n",
+        "  for (; early_ != nullptr; ++next_) {\n",
+    ),
+    (
+        "a merged read that failed fails all of its chunks",
+        "fetch/chunk_reads.cpp",
+        "  const bool again = run_.chunks.size() > 1 && ",
+        "  const bool again = run_.chunks.empty() && ",
+    ),
+    (
+        "an error stands before the samples that came before it",
+        "pipeline/sample_stream.cpp",
+        "deferred_.push_back({accepted_, std::move(error)});",
+        "deferred_.push_back({0, std::move(error)});",
+    ),
+]
+READING = (
+    "WorkerEngine*:HostSink*:ChunkShare*:ReadsTest*:FindReads*:ChunkTasks*:SampleStream*:*WaveRunnerOn*:*WaveFormer*"
+)
 KEPT = "ChunkCache.*:SharedRegions.*:PagesAhead*:*Kept*:SameVerdicts.*large_chunk*"
 # Conformance suites; rules of tasks, of slots, of readers, of transfers and of small reads.
 SUITES = "*Suite/*:Task.*:BatchLayout.*:*NamedArrays*/lazy:Transfer.*:NetThreads.*:thread_engine.*:*SmallReads*"
@@ -569,6 +649,7 @@ def faults() -> Iterator[Fault]:
         + SHARED_FAULTS
         + AHEAD_FAULTS
         + PAGES_FAULTS
+        + READ_FAULTS
     ):
         yield Fault(name, f"src/damacy/{file}", stands, planted)
 
@@ -580,7 +661,7 @@ def main(folder: str, names: list[str]) -> int:
         return all(
             passes(
                 f"{folder}/{p}",
-                f"--gtest_filter={LATE}:{SUITES}:{FINISHING}:{KEPT}:{VERIFYING}:{AHEAD}",
+                f"--gtest_filter={LATE}:{SUITES}:{FINISHING}:{KEPT}:{VERIFYING}:{AHEAD}:{READING}",
                 "--gtest_repeat=3",
             )
             for p in programs

@@ -324,13 +324,17 @@ void PartialRead::read_needed(std::size_t thread, const Part& part) {
   FetchedChunks& chunks = sink_->chunks();
   const ArrayMetadata& metadata = chunks.metadata_of(chunk_);
   const std::vector<ByteRange> needed = chunks.needed_bytes(chunk_);
+  const std::uint64_t encoded = buffer_.bytes.size();
+  const auto take_all = [&] {  // where parts were too few
+    read(part, {0, encoded});
+    take(thread, {});
+  };
   if (metadata.codecs.is_raw()) {
     for (const ByteRange& range : needed) read(part, range);
-    take(thread, needed);
+    if (!take(thread, needed)) take_all();
     return;
   }
   count_read(chunks.board(), watch_.elapsed(), part.dst.size(), part.dst.size());
-  const std::uint64_t encoded = buffer_.bytes.size();
   std::vector<ByteRange> ranges{{0, part.dst.size()}};
   const DecodeResult planned =
       metadata.codecs.partial_ranges(part.dst, encoded, metadata.chunk_bytes(), needed, ranges);
@@ -338,9 +342,7 @@ void PartialRead::read_needed(std::size_t thread, const Part& part) {
     return chunks.fail_chunk(chunk_, decode_error(planned));
   for (const ByteRange& range : std::span(ranges).subspan(1)) read(part, range);
   merge_ranges(ranges);
-  if (planned.ok() && take(thread, ranges)) return;
-  read(part, {0, encoded});  // the estimate was too small: all of it
-  take(thread, {});
+  if (!planned.ok() || !take(thread, ranges)) take_all();
 }
 
 Part OpeningRead::prepare(std::size_t thread, std::stop_token stop) {

@@ -30,6 +30,10 @@ void place_one(WantedChunks& chunks, std::size_t chunk, std::span<const std::byt
   chunks.count_placed(watch.elapsed(), chunk, elements, how);
 }
 
+bool has_all(std::span<const ByteRange> available, const std::vector<ByteRange>& needed) {
+  return std::ranges::all_of(needed, [&](const ByteRange& range) { return covers(available, range.begin, range.end); });
+}
+
 // Places all uses of several chunks in the order of the destination. Throws before anything is counted.
 void place_together(WantedChunks& chunks, std::span<const HostSink::Decoded> decoded) {
   const Stopwatch watch;
@@ -62,6 +66,7 @@ bool decode_on_host(WantedChunks& chunks, const ReadChunk& read, const DecodeMem
   chunks.check_wanted();
   const ArrayMetadata& metadata = chunks.metadata_of(read.chunk);
   if (metadata.codecs.is_raw()) {
+    if (!read.available.empty() && !has_all(read.available, needed())) return false;
     chunks.count_decode({}, read.packed.size(), read.packed.size());
     pass(read.packed);
     return true;

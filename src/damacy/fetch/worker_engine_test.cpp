@@ -1,0 +1,175 @@
+// Whom a read of the worker engine serves, and the order in which it reads for several batches.
+#include "damacy/fetch/worker_engine.h"
+
+#include <latch>
+
+#include "damacy/batch/memory_plan.h"
+#include "support/planned_batches.h"
+
+namespace damacy {
+namespace {
+
+// Holds the only reader until opened.
+class Gate final : public Request {
+ public:
+  explicit Gate(std::latch& open) : open_(open) {}
+  Part prepare(std::size_t, std::stop_token) override { return {}; }
+  void complete(std::size_t, const Part&, const Error*) noexcept override { open_.wait(); }
+
+ private:
+  std::latch& open_;
+};
+
+class WorkerEngineTest : public testing::PlannedBatches {
+ protected:
+  static constexpr std::int64_t kRows = 512, kColumns = 512;  // of a chunk: 512 KiB, so parts of it may be read
+
+  void SetUp() override {
+    PlannedBatches::SetUp();
+    write({kRows, 2 * kColumns}, {kRows, kColumns}, kRows * kColumns);
+    make_engine({});
+  }
+  void TearDown() override {
+    open_reader();
+    PlannedBatches::TearDown();
+    engine.reset();
+  }
+  void make_engine(const Config& config) {
+    Config of = config;
+    of.batch_size = 1;
+    of.host_buffer_bytes = of.device_buffer_bytes = 16 << 20;
+    Machine machine;
+    machine.cores = machine.rank_cores = 1;
+    machine.open_files = 256;
+    engine = std::make_unique<WorkerEngine>(plan_memory(of, machine), std::make_shared<PageAlloc>(), *readers, board);
+  }
+  void hold_reader() { readers->submit(std::make_unique<Gate>(open_)); }
+  void open_reader() {
+    if (!is_open_) open_.count_down();
+    is_open_ = true;
+  }
+  std::shared_ptr<BatchJob> produce(const Box& box) {
+    const auto job = start({box});
+    plan(job, [&](const std::shared_ptr<ChunkTasks>& tasks) { engine->take(tasks, {}); });
+    return job;
+  }
+  static Box rows(std::int64_t begin, std::int64_t end) { return {{begin, 0}, {end, kColumns}}; }
+
+  std::unique_ptr<WorkerEngine> engine;
+
+ private:
+  std::latch open_{1};
+  bool is_open_ = false;
+};
+
+// The first reads few rows, the second all; the third joins the second, and needs rows that the first does not read.
+TEST_F(WorkerEngineTest, a_read_of_parts_does_not_serve_those_who_joined_a_read_of_all) {
+  hold_reader();
+  const auto little = produce(rows(3, 5));
+  const auto all = produce(rows(0, kRows));
+  const auto joined = produce(rows(kRows / 2, kRows));
+  open_reader();
+  ASSERT_TRUE(settles(3));
+  for (const auto& job : {little, all, joined}) expect_good(*job);
+  EXPECT_EQ(board.read().chunks_decoded, 2);  // by the read of parts, and by that of all
+}
+
+TEST_F(WorkerEngineTest, batches_that_want_a_chunk_that_is_not_decoded_yet_share_its_decode) {
+  hold_reader();
+  std::vector<std::shared_ptr<BatchJob>> jobs;
+  for (std::int64_t i = 0; i < 4; ++i) jobs.push_back(produce(rows(i, i + 500)));
+  open_reader();
+  ASSERT_TRUE(settles(4));
+  for (const auto& job : jobs) expect_good(*job);
+  EXPECT_EQ(board.read().chunks_decoded, 1);
+  EXPECT_EQ(board.read().reads_issued, 1);
+}
+
+TEST_F(WorkerEngineTest, who_comes_after_a_read_was_claimed_reads_again) {
+  const auto first = produce(rows(0, kRows));
+  ASSERT_TRUE(settles(1));
+  const auto second = produce(rows(0, kRows));
+  ASSERT_TRUE(settles(2));
+  expect_good(*first);
+  expect_good(*second);
+  EXPECT_EQ(board.read().chunks_decoded, 2);
+}
+
+TEST_F(WorkerEngineTest, a_failed_read_fails_those_who_joined_it_and_not_a_read_of_parts) {
+  hold_reader();
+  const auto other = produce({{0, kColumns}, {2, kColumns + 10}});
+  const auto all = produce(rows(0, kRows));
+  const auto joined = produce(rows(100, kRows));
+  std::filesystem::resize_file(root() / "c.0.0", 1000);
+  open_reader();
+  ASSERT_TRUE(settles(3));
+  expect_good(*other);
+  ASSERT_TRUE(all->failure() && joined->failure());
+  EXPECT_EQ(joined->failure()->where().chunk, (std::vector<std::int64_t>{0, 0}));
+}
+
+TEST_F(WorkerEngineTest, reads_are_made_in_the_order_of_batches) {
+  hold_reader();
+  std::vector<std::shared_ptr<BatchJob>> jobs;
+  for (std::int64_t i = 0; i < 4; ++i)
+    jobs.push_back(produce({{4 * i, (i % 2) * kColumns}, {4 * i + 2, (i % 2) * kColumns + 9}}));
+  open_reader();
+  ASSERT_TRUE(settles(4));
+  EXPECT_EQ(settled(), (std::vector<std::int64_t>{0, 1, 2, 3}));
+  for (const auto& job : jobs) expect_good(*job);
+}
+
+// The second batch is planned while the first is read; its location does not come.
+TEST_F(WorkerEngineTest, a_batch_does_not_wait_for_the_location_of_a_later_one) {
+  const auto first = start({rows(0, 10)});
+  plan(first, [&](const std::shared_ptr<ChunkTasks>& tasks) { engine->take(tasks, {}); });
+  ASSERT_TRUE(settles(1));
+  store->hang(testing::HungStore::Call::open, "c.0.1", 1);
+  const auto second = start({{{0, kColumns}, {10, kColumns + 10}}});
+  std::thread planner(
+      [&] { plan(second, [&](const std::shared_ptr<ChunkTasks>& tasks) { engine->take(tasks, {}); }); });
+  store->wait_until_hung();
+  expect_good(*first);
+  EXPECT_EQ(settled(), std::vector<std::int64_t>{0});
+  store->let_go();
+  planner.join();
+  ASSERT_TRUE(settles(2));
+  expect_good(*second);
+}
+
+TEST_F(WorkerEngineTest, chunks_that_are_kept_are_placed_without_a_read_and_damaged_ones_are_not_kept) {
+  Config config;
+  config.cache_bytes = 8 << 20;
+  make_engine(config);
+  produce(rows(0, kRows));
+  ASSERT_TRUE(settles(1));
+  const auto reads = board.read().reads_issued;
+  const auto again = produce(rows(1, kRows));
+  ASSERT_TRUE(settles(2));
+  expect_good(*again);
+  EXPECT_EQ(board.read().reads_issued, reads);
+  EXPECT_EQ(engine->cache()->counts().kept.chunks, 1);
+
+  std::filesystem::resize_file(root() / "c.0.1", 1000);
+  const auto damaged = produce({{0, kColumns}, {kRows, 2 * kColumns}});
+  ASSERT_TRUE(settles(3));
+  EXPECT_TRUE(damaged->failure());
+  EXPECT_EQ(engine->cache()->counts().kept.chunks, 1);
+}
+
+TEST_F(WorkerEngineTest, a_stop_settles_those_who_joined_as_failed) {
+  hold_reader();
+  const auto all = produce(rows(0, kRows));
+  const auto joined = produce(rows(0, 500));
+  std::thread opener([&] { open_reader(); });
+  readers->stop(nullptr);
+  opener.join();
+  ASSERT_TRUE(settles(2));
+  for (const auto& job : {all, joined})
+    if (job->failure()) {
+      EXPECT_EQ(job->failure()->status(), Status::shutdown);
+    }
+}
+
+}  // namespace
+}  // namespace damacy
