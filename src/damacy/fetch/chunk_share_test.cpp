@@ -25,8 +25,8 @@ class ChunkShareTest : public testing::PlannedBatches {
     open_.clear();
     PlannedBatches::TearDown();
   }
-  static ChunkShare::Key key(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk = 0) {
-    return ChunkShare::key_of(*tasks, chunk);
+  static ChunkKey key(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk = 0) {
+    return tasks->key_of(chunk);
   }
 
   static inline const Box kFirst{{0, 0}, {2, 2}}, kSame{{1, 1}, {4, 4}}, kOther{{4, 4}, {6, 6}};
@@ -61,8 +61,8 @@ TEST_F(ChunkShareTest, another_chunk_or_another_version_of_its_object_is_not_the
   share.announce(key(own, 0));
   EXPECT_NE(key(own, 0), key(own, 1));
   EXPECT_TRUE(share.claim(key(own, 1)).empty());
-  ChunkShare::Key later = key(own, 0);
-  ++later.object.modified_ns;
+  ChunkKey later = key(own, 0);
+  ++later.object[0];
   EXPECT_TRUE(share.claim(later).empty());
   EXPECT_TRUE(share.join(chunks_of(kFirst), 0));
 }
