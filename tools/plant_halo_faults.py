@@ -19,6 +19,7 @@ EXCHANGER, PHASES = "src/damacy/halo/exchanger.cpp", "src/damacy/halo/exchange_p
 TRANSPORT, CACHE = "src/damacy/halo/transport.cpp", "src/damacy/halo/plan_cache.cpp"
 PACKER, MPI = "src/damacy/halo/transformer.cpp", "src/damacy/halo/mpi.h"
 NCCL, IN_FLIGHT = "src/damacy/halo/nccl.cpp", "src/damacy/halo/in_flight.cpp"
+TAGS = "src/damacy/halo/message_tags.cpp"
 PLANS, MESSAGES = "src/damacy/halo/transformer_plan.cpp", "src/damacy/halo/message_channels.cpp"
 STEPS, COPIES = "src/damacy/halo/exchange_steps.cpp", "src/damacy/halo/exchange_copies.cpp"
 PADDING, IDLE = "src/damacy/halo/padding.cpp", "src/damacy/halo/idle_buffers.h"
@@ -75,7 +76,8 @@ FAULTS = {
     "later messages are sent in any order": (STEPS, "!flights_.is_oldest(started->slot)", "false"),
     "messages have the tags of this rank": (MESSAGES, "static_cast<int>(theirs.first_tag) + phase",
                                             "*first_tag_ + phase"),
-    "exchangers share their tags": (MESSAGES, "taken_[from] = count;\n        next_ = from + count;", ""),
+    "exchangers share their tags": (TAGS, "taken_[from] = count;\n        next_ = from + count;", ""),
+    "a transport whose messages were left behind is used": (TAGS, "if (refuses_)", "if (false)"),
     "a retry takes another slot": (IN_FLIGHT, "if (posted_) return *posted_;", ";"),
     "NCCL overwrites messages of the slot's last exchange": (
         NCCL, "if (!stream.is_capturing()) stream.wait(at(slot, phase).used);\n  }\n\n  void exchange",

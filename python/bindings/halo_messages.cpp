@@ -10,6 +10,7 @@
 
 #include "bindings.h"
 #include "damacy/halo/message_channels.h"
+#include "damacy/halo/message_tags.h"
 #include "halo_values.h"
 
 namespace damacy::python {

@@ -140,3 +140,14 @@ def test_a_link_without_its_counterpart_raises_instead_of_hanging(monkeypatch):
         halo.Exchanger(plan, halo.MPI(comms[0], timeout_s=0))
     gc.collect()
     assert comms[0].duplicates == 1  # freed, its context id would be used again, with the message that is left
+
+
+def test_a_transport_whose_peer_was_late_refuses_another_exchanger(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mpi4py", fake_mpi.module())
+    transport = halo.MPI(fake_mpi.Comm.world(2)[0], timeout_s=0)
+    field = halo.Field.like(np.zeros(6), ("i",), (1,), (4,))
+    plan = halo.compile([field], halo.Cartesian((2,), True, dims=("i",)), 0, 1)
+    with pytest.raises(RuntimeError, match="timed out"):
+        halo.Exchanger(plan, transport)
+    with pytest.raises(RuntimeError, match="could not be constructed, .* make another transport, on all ranks"):
+        halo.Exchanger(plan, transport)

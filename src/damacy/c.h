@@ -246,8 +246,8 @@ DAMACY_API int damacy_halo_plan_compile_cubed_sphere(damacy_halo_plan* plan, int
                                                      int64_t width);
 
 // How messages travel, as a library like MPI does it. Functions return 0, or another number for an error. Messages of
-// one sender, receiver and tag arrive in the order in which they were sent. A rank's functions are called on the
-// threads that call its exchanger.
+// one sender, receiver and tag arrive in the order in which they were sent. `tag`: 0 to 32767. A rank's functions are
+// called on the threads that call its exchanger.
 typedef struct damacy_halo_callbacks {
   size_t struct_size;  // sizeof(damacy_halo_callbacks)
   void* context;       // passed to each function
@@ -267,7 +267,9 @@ DAMACY_API int damacy_halo_local_create(int ranks, double timeout_s, damacy_halo
 DAMACY_API int damacy_halo_callbacks_create(const damacy_halo_callbacks* callbacks, damacy_halo_transport** out);
 DAMACY_API void damacy_halo_transport_destroy(damacy_halo_transport* transport);
 
-// Packs, sends, receives and unpacks. One thread at a time uses an exchanger.
+// Packs, sends, receives and unpacks. One thread at a time uses an exchanger. If `create` fails after it has begun to
+// send, a transport of callbacks refuses other exchangers, which might receive what was left behind: make another one
+// on all ranks, with MPI over another communicator.
 DAMACY_API int damacy_halo_exchanger_create(const damacy_halo_plan* plan, damacy_halo_transport* transport,
                                             damacy_halo_exchanger** out);
 DAMACY_API void damacy_halo_exchanger_destroy(damacy_halo_exchanger* exchanger);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -40,6 +41,9 @@ class TransportSuite : public ::testing::Test {
           }
         }
       channels = fixture.open(rank, std::move(rounds));
+      std::map<std::int64_t, halo::Digests> mine;
+      for (const int peer : peers) mine[peer] = {};
+      (void)channels->exchange_digests(mine);
     }
     void fill(std::size_t slot, std::size_t phase, int peer, int value) {
       sent.at({slot, phase, peer}).fill(static_cast<std::byte>(value));

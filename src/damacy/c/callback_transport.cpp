@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <span>
 #include <utility>
@@ -10,9 +9,12 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
+#include "damacy/halo/message_tags.h"
 
 namespace damacy::detail {
 namespace {
+
+constexpr int kHighestTag = 32767;  // that every MPI allows
 
 class CallbackRequests final : public halo::Requests {
  public:
@@ -109,7 +111,7 @@ class CallbackLibrary final : public halo::MessageLibrary {
 }  // namespace
 
 CallbackTransport::CallbackTransport(const damacy_halo_callbacks& callbacks)
-    : callbacks_(callbacks), tags_(std::make_shared<halo::MessageTags>(0, 1, std::numeric_limits<int>::max() - 1)) {
+    : callbacks_(callbacks), tags_(std::make_shared<halo::MessageTags>(0, 1, kHighestTag)) {
   if (callbacks.struct_size != sizeof callbacks)
     throw Error(Status::inval,
                 formatted("struct_size of the callbacks is {}, expected {}", callbacks.struct_size, sizeof callbacks),

@@ -1,7 +1,6 @@
 // Digests are messages like others, with a tag of their own. If they do not arrive, their memory is never freed.
 #include "damacy/halo/message_channels.h"
 
-#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -9,6 +8,7 @@
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/on_failure.h"
+#include "damacy/halo/message_tags.h"
 #include "damacy/halo/spec.h"
 
 namespace damacy::halo {
@@ -29,30 +29,8 @@ std::string list_of(const std::vector<std::int64_t>& ranks) {
 
 }  // namespace
 
-int MessageTags::take(int count) {
-  const Lock lock(mutex_);
-  for (int from : {next_, first_}) {
-    while (from <= last_ - count + 1) {
-      const auto other = std::ranges::find_if(
-          taken_, [&](const auto& own) { return own.first < from + count && from < own.first + own.second; });
-      if (other == taken_.end()) {
-        taken_[from] = count;
-        next_ = from + count;
-        return from;
-      }
-      from = other->first + other->second;
-    }
-  }
-  throw Error(Status::inval,
-              formatted("this transport has no {} tags left for another exchanger: close exchangers, or make another "
-                        "transport",
-                        count),
-              kMisuse);
-}
-
-void MessageTags::give(int first) noexcept {
-  const Lock lock(mutex_);
-  taken_.erase(first);
+std::shared_ptr<MessageTags> mpi_tags() {
+  return std::make_shared<MessageTags>(32767, 0, 32766);
 }
 
 MessageChannels::MessageChannels(std::unique_ptr<MessageLibrary> library, std::int64_t rank, int slots, int phases,
@@ -95,8 +73,13 @@ std::map<std::int64_t, MessageChannels::Announced> MessageChannels::announce(con
   for (auto& [peer, announced] : digests_->sent) round.send[peer] = bytes_of(announced);
   for (auto& [peer, announced] : digests_->received) round.receive[peer] = bytes_of(announced);
   digests_->requests = library_->digests(round, tags);
-  const OnFailure undo([this] { end_digests(); });
+  bool sent = false;  // in part, or all
+  const OnFailure undo([&] {
+    if (sent) options_.tags->refuse();  // a peer that is late would take them for those of a later exchanger
+    end_digests();
+  });
   digests_->requests->post();
+  sent = true;
   digests_->requests->send();
   wait_for_digests(*digests_->requests);
   digests_->requests->wait_received();

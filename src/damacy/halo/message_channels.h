@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "damacy/core/mutex.h"
 #include "damacy/halo/transport.h"
 
 namespace damacy::halo {
@@ -24,31 +23,10 @@ struct Tags {
   int receive = 0;                   // of those from all peers
 };
 
-// The tags of the exchangers of one transport. Each exchanger has tags of its own for what it receives, so that ranks
-// may start their exchangers in different orders. Any thread.
-class MessageTags {
- public:
-  MessageTags(int of_digests, int first, int last) : of_digests_(of_digests), first_(first), last_(last) {}
-  MessageTags(const MessageTags&) = delete;
-  MessageTags& operator=(const MessageTags&) = delete;
-
-  int of_digests() const noexcept { return of_digests_; }
-  // The first of `count` consecutive tags that nobody has. Tags that were given back are taken again as late as
-  // possible, because a message may have been left behind. Throws Error(inval, kMisuse) if there are not as many.
-  int take(int count);
-  void give(int first) noexcept;
-
- private:
-  const int of_digests_, first_, last_;
-  Mutex mutex_;
-  int next_ DAMACY_GUARDED_BY(mutex_) = first_;
-  std::map<int, int> taken_ DAMACY_GUARDED_BY(mutex_);  // how many, by the first
-};
+class MessageTags;  // those of the exchangers of one transport
 
 // The highest tag that every MPI allows is that of digests.
-[[nodiscard]] inline std::shared_ptr<MessageTags> mpi_tags() {
-  return std::make_shared<MessageTags>(32767, 0, 32766);
-}
+[[nodiscard]] std::shared_ptr<MessageTags> mpi_tags();
 
 // One message to each of some peers, and one from each. They may be sent again and again.
 class Requests {

@@ -10,6 +10,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
+#include "damacy/halo/message_tags.h"
 #include "damacy/halo/spec.h"
 #include "support/error_of.h"
 
@@ -143,6 +144,15 @@ TEST(MessageTags, that_were_given_back_are_taken_again_last) {
   EXPECT_EQ(tags.take(2), 3);
 }
 
+TEST(MessageTags, those_without_phases_do_not_share_a_first_tag) {
+  MessageTags tags(0, 1, 3);
+  EXPECT_EQ(tags.take(0), 1);
+  EXPECT_EQ(tags.take(2), 2);
+  tags.give(1);
+  EXPECT_THROW((void)tags.take(2), Error);
+  EXPECT_EQ(tags.take(0), 1);
+}
+
 TEST(MessageChannels, digests_are_received_before_their_memory_is_let_go) {
   FakeLibrary fake;
   auto channels = channels_over(fake, 0, 0);
@@ -165,6 +175,30 @@ TEST(MessageChannels, peers_without_digests_are_named_and_their_messages_left) {
     EXPECT_EQ(fake.left, 1);
     EXPECT_EQ(fake.seen.back(), "cancel 99");
   }
+}
+
+TEST(MessageChannels, a_transport_whose_digests_were_left_behind_refuses_another_exchanger) {
+  for (const bool in_part : {false, true}) {
+    FakeLibrary fake;
+    fake.answers = false;
+    if (in_part) fake.fails = "send 99";
+    const auto tags = some_tags();
+    EXPECT_THROW((void)channels_over(fake, 1, 1, /*timeout_ms=*/0, tags).exchange_digests(kDigests), Error);
+    const Error error = error_of([&] { (void)channels_over(fake, 1, 1, 60'000, tags); });
+    EXPECT_EQ(error.status(), Status::inval);
+    EXPECT_EQ(
+        error.message(),
+        "an exchanger of this transport could not be constructed, and its messages may still arrive: make another "
+        "transport, on all ranks");
+  }
+}
+
+TEST(MessageChannels, a_transport_that_has_sent_no_digests_takes_another_exchanger) {
+  FakeLibrary fake;
+  fake.fails = "post 99";
+  const auto tags = some_tags();
+  EXPECT_THROW((void)channels_over(fake, 1, 1, 60'000, tags).exchange_digests(kDigests), Error);
+  EXPECT_EQ(channels_over(fake, 1, 1, 60'000, tags).exchange_digests(kDigests), kDigests);
 }
 
 TEST(MessageChannels, receives_of_a_retry_stay_posted_unless_posting_failed) {
