@@ -129,10 +129,12 @@ TYPED_TEST_P(ChunkSinkSuite, of_a_part_it_takes_what_is_enough_and_leaves_what_i
     EXPECT_TRUE(this->wanted->failures_of(0).empty());
     const ByteRange enough = read_to(is_packed ? place.bytes - 1 : 9000);
     EXPECT_TRUE(this->sink->take(0, 0, packed, {&enough, 1}, {})) << "packed " << is_packed;
-    const ReadBuffer second = this->sink->buffer(this->wanted->where(1).bytes, {});
-    const std::span<std::byte> bytes = second.bytes.first(this->wanted->where(1).bytes);
-    this->wanted->object().read_exact(this->wanted->where(1).offset, bytes);
-    EXPECT_TRUE(this->sink->take(0, 1, bytes, {}, {}));
+    {
+      const ReadBuffer second = this->sink->buffer(this->wanted->where(1).bytes, {});
+      const std::span<std::byte> bytes = second.bytes.first(this->wanted->where(1).bytes);
+      this->wanted->object().read_exact(this->wanted->where(1).offset, bytes);
+      EXPECT_TRUE(this->sink->take(0, 1, bytes, {}, {}));
+    }
     this->expect_placed();
     this->task.end();
     this->fixture = TypeParam();

@@ -32,6 +32,7 @@ class NotedObject final : public Object {
       const Lock lock(mutex_);
       reads_.push_back(range);
     }
+    if (during_read) during_read();
     for (const ByteRange& one : damaged)
       if (one.begin < range.end && range.begin < one.end) throw Error(Status::io, "the disk is damaged", "io");
     if (range.end > bytes_.size()) throw Error(Status::io, "the object is too short", "short-read");
@@ -45,6 +46,11 @@ class NotedObject final : public Object {
                    std::span<const StoredPiece>) noexcept override {
     kept.push_back({offset, offset + read.size()});
   }
+  bool forget_piece(const StoredPiece&) noexcept override {
+    if (in_store.empty()) return false;
+    bytes_ = std::exchange(in_store, {});
+    return true;
+  }
   std::vector<ByteRange> reads() const {
     const Lock lock(mutex_);
     return reads_;
@@ -53,9 +59,11 @@ class NotedObject final : public Object {
   std::vector<ByteRange> damaged;
   bool holds = false;           // its bytes are in memory anyway
   std::vector<ByteRange> kept;  // by keep_pieces()
+  std::function<void()> during_read;
+  ChunkBytes in_store;  // what is read once a piece was forgotten; empty: it keeps nothing
 
  private:
-  const ChunkBytes bytes_;
+  ChunkBytes bytes_;
   const Stamp stamp_;
   mutable Mutex mutex_;
   std::vector<ByteRange> reads_ DAMACY_GUARDED_BY(mutex_);

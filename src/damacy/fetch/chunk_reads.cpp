@@ -206,9 +206,9 @@ std::span<const std::byte> ChunkRunRead::bytes_of(std::size_t number) const noex
   return held_.bytes.subspan(run_.begins[number], sink_->chunks().where(run_.chunks[number]).bytes);
 }
 
-void ChunkRunRead::take_next(std::size_t thread, std::span<const std::byte> packed) noexcept {
-  const std::uint32_t chunk = run_.chunks[next_++];  // whatever becomes of it, it is the sink's
-  sink_->take(thread, chunk, packed, {}, stop_);
+void ChunkRunRead::take_next(std::size_t thread, std::span<const std::byte> packed) {
+  sink_->take(thread, run_.chunks[next_], packed, {}, stop_);
+  ++next_;  // whatever became of it, it was the sink's
 }
 
 void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* failure) {
@@ -300,11 +300,9 @@ void PartialRead::complete(std::size_t thread, const Part& part, const Error* fa
   read_.end();
 }
 
-bool PartialRead::take(std::size_t thread, std::span<const ByteRange> available) noexcept {
-  taken_ = true;
-  if (sink_->take(thread, chunk_, buffer_.bytes, available, stop_)) return true;
-  taken_ = false;
-  return false;
+bool PartialRead::take(std::size_t thread, std::span<const ByteRange> available) {
+  taken_ = sink_->take(thread, chunk_, buffer_.bytes, available, stop_);
+  return taken_;
 }
 
 void PartialRead::read(const Part& part, ByteRange range) {

@@ -63,9 +63,10 @@ class ChunkSink {
   // returns.
   virtual void end() noexcept {}
   // `packed` has the size of the encoded chunk; with `available`, only those ranges of it were read. False if they were
-  // too few; then nothing was done. Otherwise the chunk is finished, also if it failed.
+  // too few; then nothing was done. Otherwise the chunk is finished, also if it failed. May read it again, and throws
+  // nothing but Abandoned.
   virtual bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
-                    std::span<const ByteRange> available, std::stop_token stop) noexcept = 0;
+                    std::span<const ByteRange> available, std::stop_token stop) = 0;
 };
 
 // One read, then chunk after chunk.
@@ -81,7 +82,7 @@ class ChunkRunRead final : public Request {
   void abandon(const Error& why) noexcept override;
 
  private:
-  void take_next(std::size_t thread, std::span<const std::byte> packed) noexcept;
+  void take_next(std::size_t thread, std::span<const std::byte> packed);
   void read_one_by_one(std::size_t thread, const Part& part, const Error& failure);
   void read_apart(std::size_t thread);
   const std::shared_ptr<Object>& object_of(std::uint32_t chunk) const { return sink_->chunks().object_with(chunk); }
@@ -115,7 +116,7 @@ class PartialRead final : public Request {
   void abandon(const Error& why) noexcept override;
 
  private:
-  bool take(std::size_t thread, std::span<const ByteRange> available) noexcept;
+  bool take(std::size_t thread, std::span<const ByteRange> available);
   bool read_whole(std::size_t thread, const Part& part);
   void read_needed(std::size_t thread, const Part& part);
   void read(const Part& part, ByteRange range);

@@ -95,8 +95,8 @@ bool HostSink::decode_and_place(const ReadChunk& read, std::span<const ChunkCons
 }
 
 bool HostSink::take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
-                    std::span<const ByteRange> available, std::stop_token stop) noexcept {
-  const std::vector<ChunkConsumer> joined = joined_to(chunk);
+                    std::span<const ByteRange> available, std::stop_token stop) {
+  std::vector<ChunkConsumer> joined = joined_to(chunk);
   try {
     const bool is_done = decode_and_place({thread, chunk, packed, available, stop}, joined, [] { return true; });
     if (is_done && available.empty()) static_cast<void>(failure_of([&] { keep_encoded(chunk, packed); }));
@@ -111,20 +111,40 @@ bool HostSink::take(std::size_t thread, std::size_t chunk, std::span<const std::
 
 // Of a chunk that does not decode: a cache on the disk may have damaged bytes of it, which the store has not. False: it
 // has none, or the store's bytes do not decode either.
-bool HostSink::read_again(const ReadChunk& read, std::span<const ChunkConsumer> joined) noexcept {
+bool HostSink::read_again(const ReadChunk& read, std::vector<ChunkConsumer>& joined) {
   const ChunkPlace& where = chunks_->where(read.chunk);
   Object& object = *chunks_->object_with(read.chunk);
   const StoredPiece piece{where.offset, where.bytes};
   if (!object.forget_piece(piece)) return false;
   const auto failure = failure_of([&] {
     std::vector<std::byte> packed(where.bytes);
+    {
+      const Lock lock(mutex_);
+      joined_again_[read.chunk] = std::move(joined);
+    }
+    const Stopwatch watch;
     chunks_->while_wanted([&] { object.read_exact(where.offset, packed); });
+    count_read(chunks_->board(), watch.elapsed(), where.bytes, where.bytes);
+    joined = take_back(read.chunk);
     ReadChunk again = read;
     again.packed = packed;
     static_cast<void>(decode_and_place(again, joined, [] { return true; }));
     object.keep_pieces(where.offset, packed, {&piece, 1});
   });
+  if (joined.empty()) joined = take_back(read.chunk);
   return !failure;
+}
+
+std::vector<ChunkConsumer> HostSink::take_back(std::size_t chunk) noexcept {
+  const Lock lock(mutex_);
+  auto found = joined_again_.extract(chunk);
+  return found ? std::move(found.mapped()) : std::vector<ChunkConsumer>();
+}
+
+void HostSink::fail_read(std::size_t chunk, const Error& why) noexcept {
+  std::vector<ChunkConsumer> joined = take_back(chunk);
+  if (joined.empty()) joined = joined_to(chunk);
+  fail(chunk, joined, why);
 }
 
 // What is not encoded is placed from where it lies, so it is copied first. Jobs that joined wait for the read of

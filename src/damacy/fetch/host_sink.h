@@ -3,10 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "damacy/cache/chunk_tier.h"
+#include "damacy/core/mutex.h"
 #include "damacy/fetch/chunk_reads.h"
 
 namespace damacy {
@@ -44,9 +46,9 @@ class HostSink : public ChunkSink {
     return take_buffer(memory_.staging, bytes, std::move(stop));
   }
   bool takes_held_bytes() const noexcept override { return true; }
-  void fail_read(std::size_t chunk, const Error& why) noexcept override { fail(chunk, joined_to(chunk), why); }
+  void fail_read(std::size_t chunk, const Error& why) noexcept override;
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
-            std::span<const ByteRange> available, std::stop_token stop) noexcept override;
+            std::span<const ByteRange> available, std::stop_token stop) override;
 
   // The same with an encoded chunk that a tier keeps. False, and nothing was placed: its bytes were overwritten
   // meanwhile, or do not decode.
@@ -71,7 +73,8 @@ class HostSink : public ChunkSink {
 
  private:
   void fail(std::size_t chunk, std::span<const ChunkConsumer> joined, const Error& why) noexcept;
-  bool read_again(const ReadChunk& read, std::span<const ChunkConsumer> joined) noexcept;
+  bool read_again(const ReadChunk& read, std::vector<ChunkConsumer>& joined);
+  std::vector<ChunkConsumer> take_back(std::size_t chunk) noexcept;
   using IsIntact = std::function<bool()>;
   bool decode_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined, const IsIntact& is_intact);
   bool keep_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined, const IsIntact& is_intact);
@@ -80,6 +83,8 @@ class HostSink : public ChunkSink {
 
   std::shared_ptr<WantedChunks> chunks_;
   DecodeMemory memory_;
+  Mutex mutex_;
+  std::map<std::size_t, std::vector<ChunkConsumer>> joined_again_ DAMACY_GUARDED_BY(mutex_);  // a read of read_again()
 };
 
 }  // namespace damacy

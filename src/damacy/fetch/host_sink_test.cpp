@@ -5,6 +5,7 @@
 
 #include "conformance/chunk_sink_suite.h"
 #include "damacy/cache/chunk_cache.h"
+#include "damacy/store/storage_watch.h"
 #include "support/error_of.h"
 
 namespace damacy {
@@ -123,6 +124,49 @@ TEST_F(HostSinkTest, a_chunk_that_does_not_decode_fails_for_those_that_joined_to
   for (const auto& chunks : {own, joined}) {
     ASSERT_EQ(chunks->failures_of(0).size(), 1u);
     EXPECT_EQ(chunks->failures_of(0)[0].status(), Status::decode);
+    EXPECT_TRUE(chunks->is_untouched(0));
+  }
+}
+
+TEST_F(HostSinkTest, a_damaged_chunk_of_a_cache_is_read_again_for_all) {
+  const FakeChunk good = blosc_chunk(kBytes, {{0, 100}}, 1024);
+  FakeChunk damaged = good;
+  std::fill(damaged.stored.begin() + 16, damaged.stored.end(), std::byte{0xff});
+  const auto own = wanted(damaged, blosc_chain());
+  const auto joined = wanted(damaged, blosc_chain());
+  own->object().in_store = good.stored;
+  const auto sink = sink_of(own);
+  sink->joined[0].emplace_back(joined, 0);
+  EXPECT_TRUE(take(*sink, *own));
+  for (const auto& chunks : {own, joined}) {
+    EXPECT_TRUE(chunks->is_placed(0));
+    EXPECT_TRUE(chunks->failures_of(0).empty());
+  }
+  EXPECT_EQ(own->object().kept, (std::vector<ByteRange>{{0, good.stored.size()}}));
+  EXPECT_EQ(own->board().read().bytes_read, static_cast<std::int64_t>(good.stored.size()));
+}
+
+// The thread stays in its call, and must not hold those who joined meanwhile.
+TEST_F(HostSinkTest, a_second_read_that_is_abandoned_fails_all_at_once_with_that_error) {
+  const FakeChunk good = blosc_chunk(kBytes, {{0, 100}}, 1024);
+  FakeChunk damaged = good;
+  damaged.stored.resize(20);
+  const auto own = wanted(damaged, blosc_chain());
+  const auto joined = wanted(damaged, blosc_chain());
+  const auto sink = sink_of(own);
+  sink->joined[0].emplace_back(joined, 0);
+  own->object().in_store = good.stored;
+  own->object().during_read = [&] {
+    sink->joined.clear();
+    sink->fail_read(0, Error(Status::io, "no answer", "deadline"));
+    EXPECT_EQ(joined->failures_of(0).size(), 1u);
+    EXPECT_EQ(joined->open_reads(), 0);
+    throw Abandoned();
+  };
+  EXPECT_THROW(take(*sink, *own), Abandoned);
+  for (const auto& chunks : {own, joined}) {
+    ASSERT_EQ(chunks->failures_of(0).size(), 1u);
+    EXPECT_EQ(chunks->failures_of(0)[0].where().reason, "deadline");
     EXPECT_TRUE(chunks->is_untouched(0));
   }
 }

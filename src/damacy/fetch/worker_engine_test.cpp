@@ -4,6 +4,7 @@
 #include <latch>
 
 #include "damacy/batch/memory_plan.h"
+#include "damacy/core/mutex.h"
 #include "support/planned_batches.h"
 
 namespace damacy {
@@ -18,6 +19,25 @@ class Gate final : public Request {
 
  private:
   std::latch& open_;
+};
+
+// Holds the only reader until the engine stops. Another one takes the place of each until the reader has noticed.
+class UntilStopped final : public Request {
+ public:
+  explicit UntilStopped(Readers& readers) : readers_(readers) {}
+  Part prepare(std::size_t, std::stop_token stop) override {
+    Mutex mutex;
+    StoppableCondition never;
+    Lock lock(mutex);
+    (void)never.wait(lock, std::move(stop), [] { return false; });
+    return {};
+  }
+  void complete(std::size_t, const Part&, const Error* failure) override {
+    if (failure == nullptr) readers_.submit_urgent(std::make_unique<UntilStopped>(readers_));
+  }
+
+ private:
+  Readers& readers_;
 };
 
 class WorkerEngineTest : public testing::PlannedBatches {
@@ -158,17 +178,15 @@ TEST_F(WorkerEngineTest, chunks_that_are_kept_are_placed_without_a_read_and_dama
 }
 
 TEST_F(WorkerEngineTest, a_stop_settles_those_who_joined_as_failed) {
-  hold_reader();
+  readers->submit(std::make_unique<UntilStopped>(*readers));
   const auto all = produce(rows(0, kRows));
   const auto joined = produce(rows(0, 500));
-  std::thread opener([&] { open_reader(); });
   readers->stop(nullptr);
-  opener.join();
   ASSERT_TRUE(settles(2));
-  for (const auto& job : {all, joined})
-    if (job->failure()) {
-      EXPECT_EQ(job->failure()->status(), Status::shutdown);
-    }
+  for (const auto& job : {all, joined}) {
+    ASSERT_TRUE(job->failure());
+    EXPECT_EQ(job->failure()->status(), Status::shutdown);
+  }
 }
 
 }  // namespace
