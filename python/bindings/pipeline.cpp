@@ -1,6 +1,5 @@
 // Pipeline and Batch for damacy._pipeline.pipeline. Waits and native work release the GIL.
 #include "damacy/pipeline/pipeline.h"
-#include "damacy/batch/fields.h"
 
 #include <cmath>
 #include <utility>

@@ -1,11 +1,14 @@
 """What `open` and `damacy info` report of names, fill values, attributes and packing; the warning of packed values."""
 
+import contextlib
 import copy
 import dataclasses
 import json
 import logging
 import math
+import os
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -197,6 +200,75 @@ def test_packed_values_warn_once_a_process_and_uri(tmp_path, caplog):
     )
     read_once(other)
     assert len(warnings_of(caplog)) == 2
+
+
+def test_a_place_has_one_warning_however_it_is_spelled(tmp_path, caplog, monkeypatch):
+    caplog.set_level(logging.WARNING, "damacy")
+    path = stored(tmp_path / "a.zarr", PACKING)
+    monkeypatch.chdir(tmp_path)
+    for same in (f"{path}//", str(path), "a.zarr", "a.zarr/"):
+        read_once(same)
+    assert len(warnings_of(caplog)) == 1
+
+
+def test_a_warning_is_one_line_of_limited_length(tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "damacy")
+    read_once(stored(tmp_path / "a\nb.zarr", {"scale_factor": "x\ny" + 9999 * "z"}))
+    (said,) = warnings_of(caplog)
+    assert "a\\x0ab.zarr: " in said
+    assert "\n" not in said
+    assert len(said) < 5000
+
+
+@contextlib.contextmanager
+def untold(path):
+    """A pipeline whose warning of `path` is not told yet, as a thread of its own leaves it."""
+    with Pipeline(Config(batch_size=1, device="cpu", dtype="i16", n_io_threads=1)) as pipeline:
+        pipeline._native.push([Sample(path, [(0, 2), (0, 3)])])
+        yield pipeline
+
+
+def test_a_warning_is_told_also_if_its_record_was_taken_before(tmp_path):
+    with untold(stored(tmp_path / "a.zarr", PACKING)) as pipeline:
+        damacy._native.drain_log_records()
+        with pytest.warns(UserWarning, match="packed by scale_factor"):
+            pipeline.flush()
+
+
+def test_a_warning_that_is_an_error_replaces_no_other_error(tmp_path):
+    path = stored(tmp_path / "a.zarr", PACKING)
+    with untold(path) as pipeline, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(damacy.InvalidArgument, match="aabb"):
+            pipeline.push([Sample(path, [(3, 2), (0, 3)])])
+        with pytest.raises(UserWarning, match="packed by scale_factor"):
+            pipeline.flush()
+
+
+@pytest.mark.parametrize("last", ["release", "close"])
+def test_a_warning_that_is_an_error_fails_no_function_that_ends_something(last, tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "damacy")
+    paths = [stored(tmp_path / name, PACKING) for name in ("a.zarr", "b.zarr")]
+    with untold(paths[0]) as pipeline, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if last == "release":
+            with pytest.raises(UserWarning, match="packed by scale_factor"):
+                pipeline.flush()
+            batch = pipeline.pop()
+            pipeline._native.push([Sample(paths[1], [(0, 2), (0, 3)])])
+            batch.release()
+        pipeline.close()
+    assert len(warnings_of(caplog)) == (2 if last == "release" else 1)
+    assert damacy._native.take_packed_warnings() == []
+
+
+def test_a_forked_child_does_not_tell_the_warnings_of_its_parent(tmp_path):
+    with untold(stored(tmp_path / "a.zarr", PACKING)) as pipeline:
+        if (child := os.fork()) == 0:
+            os._exit(len(damacy._native.take_packed_warnings()))
+        assert os.waitpid(child, 0)[1] == 0
+        with pytest.warns(UserWarning, match="packed by scale_factor"):
+            pipeline.flush()
 
 
 def test_other_arrays_and_other_readers_do_not_warn(tmp_path, caplog):

@@ -52,33 +52,43 @@ def set_log_quiet(quiet: bool) -> None:
     _native.set_log_quiet(bool(quiet))
 
 
-def drain() -> None:
-    """Pass the native records that are queued so far to the Python logger.
+def drain(*, warn: bool = True, raises: bool = True) -> None:
+    """Pass the native records that are queued so far to the Python logger, and with `warn` give the warnings that are
+    not yet told. Without `raises`, one that a filter makes an error is only logged.
 
     A program that has not loaded `logging` has no handlers: its records are dropped."""
     native = sys.modules.get("damacy._native")  # None before it is loaded and when the interpreter has unloaded it
     if native is None:
         return
     records = native.drain_log_records()
-    if not records:
-        return
-    if "logging" in sys.modules:  # otherwise there are no handlers
+    if records and "logging" in sys.modules:  # otherwise there are no handlers
         for level, text in records:
             logger().log(_PYTHON_LEVELS[level], "%s", text)
+    if not warn:
+        return
     for text in native.take_packed_warnings():  # a plain program shows no records
-        warnings.warn(text, UserWarning, stacklevel=4)  # the caller of a public function
+        try:
+            warnings.warn(text, UserWarning, stacklevel=4)  # the caller of a public function
+        except UserWarning:
+            if raises:
+                raise
 
 
 class _Drained:
-    """Calls `drain` at the end of a `with` block, also after an exception."""
+    """Calls `drain` at the end of a `with` block. After an exception, which a warning must not replace, warnings wait
+    for the next call."""
 
-    __slots__ = ()
+    __slots__ = ("_raises",)
+
+    def __init__(self, raises: bool) -> None:
+        self._raises = raises
 
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *_: object) -> None:
-        drain()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        drain(warn=kind is None, raises=self._raises)
 
 
-drained = _Drained()
+drained = _Drained(raises=True)
+drained_at_end = _Drained(raises=False)  # of functions that end something: they do not fail for a warning

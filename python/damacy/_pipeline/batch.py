@@ -177,7 +177,7 @@ class Batch:
 
     def release(self, stream_or_event: object = None) -> None:
         """Release the slot after the work queued so far on that stream, or after that event. Idempotent."""
-        with log.drained:
+        with log.drained_at_end:
             self._native.release(None if self._native.on_host else stream_handle(stream_or_event))
 
     @property

@@ -109,7 +109,7 @@ class Pipeline:
     def close(self) -> None:
         """Stop all work, and free everything except memory that batches and tensors still use. Idempotent. `stats`,
         `explain` and `config` still work."""
-        with log.drained:
+        with log.drained_at_end:
             self._native.close()
 
     def batches(self, n: int) -> Iterator[Batch]:

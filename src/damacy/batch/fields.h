@@ -146,6 +146,15 @@ inline constexpr Named<std::int64_t Stats::*> kCounters[] = {
     {"bytes_received", &Stats::bytes_received},
     {"documents_revalidated", &Stats::documents_revalidated},
 };
+
+template <class Value, std::size_t count>
+constexpr bool all_differ(const Named<Value> (&table)[count]) {
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (table[i].name == table[j].name || table[i].value == table[j].value) return false;
+  return true;
+}
+static_assert(all_differ(kMetrics) && all_differ(kCounters), "no name and no field of Stats is in a table twice");
 static_assert(sizeof(Stats) == std::size(kMetrics) * sizeof(Metric) + std::size(kCounters) * sizeof(std::int64_t),
               "every field of Stats has a line in a table");
 

@@ -24,6 +24,12 @@ void check_rank(const Sample::Ranges& aabb, const Dims* extents) {
     throw Error(Status::rank, formatted("aabb has {} axes, the first sample had {}", rank, extents->size()), "rank");
 }
 
+void check_rank_of_stack(std::size_t axes) {
+  if (axes + 1 > Limits::rank)
+    throw Error(Status::rank, formatted("a stack of boxes of {} axes exceeds the limit of {} axes", axes, Limits::rank),
+                "rank");
+}
+
 // Below 0 lies what a border repeats; there is none unless `pads`.
 void check_range(std::size_t axis, const AxisRange& range, bool pads) {
   if (!range.indices.empty()) return;
@@ -285,10 +291,7 @@ class ArrayAdmission {
                   formatted("arrays['{}']: part {} has extents {}, part 0 {}", parts_.name, part,
                             tuple_text(extents.span()), tuple_text(first.span())),
                   "extents");
-    if (parts_.is_stacked && extents.size() + 1 > Limits::rank)
-      throw Error(Status::rank,
-                  formatted("a stack of boxes of {} axes exceeds the limit of {} axes", extents.size(), Limits::rank),
-                  "rank");
+    if (parts_.is_stacked) check_rank_of_stack(extents.size());
   }
 
   const WantedParts& parts_;
@@ -368,8 +371,9 @@ void check_numbers(const char* what, std::span<const SampleNumbers> numbers, con
   }
 }
 
-Dims extents_of(const Sample::Ranges& aabb, bool pads) {
+Dims extents_of(const Sample::Ranges& aabb, bool pads, bool is_stacked) {
   check_rank(aabb, nullptr);
+  if (is_stacked) check_rank_of_stack(aabb.size());
   Dims extents;
   for (std::size_t axis = 0; axis < aabb.size(); ++axis) {
     const AxisRange& range = aabb[axis];
@@ -436,8 +440,8 @@ std::optional<Admitted> admit_lost(const Sample& sample, const Config& config, c
     for (const WantedParts& array : wanted_parts(sample, config, nullptr)) {
       const ArraySpec& spec = spec_of(config, array.name);
       if (spec.order || !spec.channels.empty()) return std::nullopt;  // these need the array's axes
-      first.push_back(
-          {array.name, extents_of(array.parts.front().aabb, !spec.pad.empty()), array.parts.size(), array.is_stacked});
+      first.push_back({array.name, extents_of(array.parts.front().aabb, !spec.pad.empty(), array.is_stacked),
+                       array.parts.size(), array.is_stacked});
     }
     admitted.layout = std::make_shared<const BatchLayout>(config, first);
   }

@@ -5,7 +5,10 @@
 #include <set>
 #include <utility>
 
+#include "damacy/core/error.h"
+#include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
+#include "damacy/core/limits.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
 #include "damacy/store/store.h"
@@ -18,25 +21,30 @@ constexpr std::size_t kMostUris = 4096;  // with a warning; and that are noted
 struct Packed {
   std::atomic<bool> any_noted = false;
   Mutex mutex;
-  std::map<std::string, std::string> noted DAMACY_GUARDED_BY(mutex);  // by absolute uri
-  std::set<std::string> warned DAMACY_GUARDED_BY(mutex);
+  std::map<std::string, std::string> noted DAMACY_GUARDED_BY(mutex);  // by place
+  std::set<std::string> warned DAMACY_GUARDED_BY(mutex);              // places
   std::vector<std::string> untold DAMACY_GUARDED_BY(mutex);
 
   // By what it is packed, the first time; else empty.
   std::string first_time(const Array& array) {
+    const std::string place = place_of(array.uri());
     const Lock lock(mutex);
     std::string by = array.metadata().packed_by;
     if (by.empty())
-      if (const auto found = noted.find(absolute(array.uri())); found != noted.end()) by = found->second;
-    if (by.empty() || warned.size() >= kMostUris || !warned.insert(array.uri()).second) return {};
+      if (const auto found = noted.find(place); found != noted.end()) by = found->second;
+    if (by.empty() || warned.size() >= kMostUris || !warned.insert(place).second) return {};
     return by;
   }
-  static std::string absolute(const std::string& uri) { return is_relative_path(uri) ? absolute_path(uri) : uri; }
+  // The same for all spellings of a uri that differ in the working directory or in slashes at the end.
+  static std::string place_of(const std::string& uri) {
+    std::string place = is_relative_path(uri) ? absolute_path(uri) : uri;
+    while (place.size() > 1 && place.ends_with('/')) place.pop_back();
+    return place;
+  }
 };
 
 Packed& packed() {
-  static Packed& all = *new Packed;  // never destroyed: threads may push while the process exits
-  return all;
+  return one_per_process<Packed>();
 }
 
 }  // namespace
@@ -47,18 +55,22 @@ void warn_if_packed(const Array& array) {
   if (array.metadata().packed_by.empty() && !may_be_noted) return;
   const std::string by = all.first_time(array);
   if (by.empty()) return;
-  std::string warning = formatted(
-      "{}: stored values are delivered, packed by {}: ArraySpec(cf=True) unpacks, cf=False is silent", array.uri(), by);
-  log(LogLevel::warn, warning);
-  const Lock lock(all.mutex);
-  all.untold.push_back(std::move(warning));
+  const std::string warning = one_line(
+      formatted("{}: stored values are delivered, packed by {}: ArraySpec(cf=True) unpacks, cf=False is silent",
+                array.uri(), by),
+      Limits::error_text_bytes);
+  {
+    const Lock lock(all.mutex);
+    all.untold.push_back(warning);
+  }
+  log(LogLevel::warn, warning);  // last: whoever sees the record also finds the warning
 }
 
 void note_packed(const std::string& uri, std::string_view packed_by) {
   Packed& all = packed();
   const Lock lock(all.mutex);
   if (all.noted.size() >= kMostUris) return;
-  all.noted.insert_or_assign(Packed::absolute(uri), packed_by);
+  all.noted.insert_or_assign(Packed::place_of(uri), packed_by);
   all.any_noted = true;
 }
 

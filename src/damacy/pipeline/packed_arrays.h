@@ -1,5 +1,5 @@
-// Warns once per process and uri that an array's elements are delivered as stored, although attributes say how to
-// unpack them.
+// Warns once per process and place that an array's elements are delivered as stored, although attributes say how to
+// unpack them. A forked child warns anew.
 #pragma once
 
 #include <string>

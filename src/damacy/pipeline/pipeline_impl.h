@@ -101,7 +101,7 @@ class PipelineImpl {
   using OpenedByUri = std::unordered_map<std::string, Opened>;
   OpenedByUri resolve(const QueuedSource& source);
   class Opening;
-  Admitted admit_or_lose(const QueuedSource& source, const OpenedByUri& opened) DAMACY_REQUIRES(wakeup->mutex);
+  Admitted admit_or_lose(QueuedSource& source, const OpenedByUri& opened) DAMACY_REQUIRES(wakeup->mutex);
   void admit_front(QueuedSource& source, const OpenedByUri& opened) DAMACY_REQUIRES(wakeup->mutex);
   void make_slots(const BatchLayout& layout) DAMACY_REQUIRES(wakeup->mutex);
   Machine machine_for_slots() const;
@@ -151,6 +151,7 @@ class PipelineImpl {
   std::optional<Observation> last_seen DAMACY_GUARDED_BY(wakeup->mutex);  // of a closed pipeline
   bool refilling DAMACY_GUARDED_BY(wakeup->mutex) = false;
   bool accepted_since_flush DAMACY_GUARDED_BY(wakeup->mutex) = false;
+  bool opened_any DAMACY_GUARDED_BY(wakeup->mutex) = false;  // the arrays of a sample
   std::thread::id refiller DAMACY_GUARDED_BY(wakeup->mutex);
   std::weak_ptr<Opening> under_way DAMACY_GUARDED_BY(wakeup->mutex);  // of the last samples that were taken
   std::unordered_set<std::string> resolved

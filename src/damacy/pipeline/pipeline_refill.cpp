@@ -79,6 +79,7 @@ void PipelineImpl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& 
   }
   wakeup->can_produce.notify_all();
   if (!(source->exhausted && source->pulled.empty())) return;
+  if (!opened_any && !source->failure) source->failure = source->first_lost;
   const std::exception_ptr error = source->failure;
   const bool at_once = is_own || !(source->refused || may_wait);
   stream.end_first_source(at_once ? nullptr : error);
@@ -227,8 +228,9 @@ void PipelineImpl::stop_opening() noexcept {
   if (opening) opening->stop_asking();
 }
 
-// A sample of which an array cannot be opened is a row that fails, if `on_error` leaves out or fills such rows.
-Admitted PipelineImpl::admit_or_lose(const QueuedSource& source, const OpenedByUri& opened) {
+// A sample of which an array cannot be opened is a row that fails, if `on_error` leaves out or fills such rows. While
+// nothing could be opened at all, that is so for less than a batch: paths may be mistyped.
+Admitted PipelineImpl::admit_or_lose(QueuedSource& source, const OpenedByUri& opened) {
   const Sample& sample = source.pulled.front();
   bool is_unreadable = false;
   const auto open = [&](const std::string& uri) {
@@ -238,13 +240,18 @@ Admitted PipelineImpl::admit_or_lose(const QueuedSource& source, const OpenedByU
     return result.array;
   };
   try {
-    return admit(sample, config, stream.layout(), open);
+    Admitted admitted = admit(sample, config, stream.layout(), open);
+    opened_any = true;
+    return admitted;
   } catch (const Error& error) {
     const bool is_of_data =
         error.status() == Status::notfound || error.status() == Status::io || error.status() == Status::decode;
-    if (config.on_error == OnError::raise || !is_unreadable || !is_of_data) throw;
+    const bool can_be_lost = is_unreadable && is_of_data && error.kind() != ErrorKind::unsupported_format;
+    if (config.on_error == OnError::raise || !can_be_lost) throw;
+    if (!opened_any && ++source.lost >= config.batch_size) throw;
     auto lost = admit_lost(sample, config, stream.layout(), Error(error).at_sample(source.admitted));
     if (!lost) throw;
+    if (!source.first_lost) source.first_lost = std::current_exception();
     return std::move(*lost);
   }
 }

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <ranges>
+#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -137,6 +139,35 @@ TEST_F(OneArray, samples_of_arrays_that_cannot_be_opened_fail_like_others) {
 
   Pipeline raising(small_config(2));
   EXPECT_EQ(error_of([&] { raising.push(samples); }).status(), Status::decode);
+}
+
+TEST_F(OneArray, a_source_of_which_nothing_can_be_opened_is_an_error) {
+  const Sample lost{(dir_.path() / "mistyped.zarr").string(), {{0, 5}, {0, 7}}};
+  for (const OnError on_error : {OnError::skip, OnError::fill}) {
+    Config config = small_config(2);
+    config.on_error = on_error;
+    Pipeline endless(config);
+    EXPECT_EQ(error_of([&] { endless.push(std::vector<Sample>(1000, lost)); }).status(), Status::notfound);
+    Pipeline one(config);
+    EXPECT_EQ(error_of([&] { one.push(std::vector<Sample>{lost}); }).status(), Status::notfound);
+    Pipeline good(config);
+    good.push(std::vector<Sample>{lost, crop(0, 0)});
+    good.push(std::vector<Sample>(4, lost));
+  }
+}
+
+TEST_F(OneArray, an_unsupported_array_is_an_error_whatever_on_error_says) {
+  const auto unsupported = dir_.path() / "unsupported.zarr";
+  write_array(unsupported, {20, 33}, {8, 16});
+  std::ifstream document(unsupported / "zarr.json");
+  std::string text{std::istreambuf_iterator<char>(document), {}};
+  text.replace(text.find("uint16"), 6, "uint17");
+  std::ofstream(unsupported / "zarr.json") << text;
+  Config config = small_config(2);
+  config.on_error = OnError::fill;
+  Pipeline pipeline(config);
+  const std::vector<Sample> samples{crop(0, 0), Sample{unsupported.string(), {{0, 5}, {0, 7}}}};
+  EXPECT_EQ(error_of([&] { pipeline.push(samples); }).kind(), ErrorKind::unsupported_format);
 }
 
 TEST_F(OneArray, a_batch_gives_back_what_its_samples_were_made_from) {

@@ -88,9 +88,10 @@ Shard ObjectWants::outermost_shard(std::shared_ptr<Object> object) const {
   const auto& levels = array().metadata().shards;
   if (levels.empty()) return {key(), std::move(object), std::nullopt};
   if (!levels.front().codecs.codecs().empty()) return read_outermost_shard(array(), key(), std::move(object));
-  ShardIndex index = job_->request.keeps_indices
-                         ? job_->readers.index_of(array(), *object, text(job_->request.store->cache_identity(), '\0', key()))
-                         : read_shard_index(array(), *object);
+  ShardIndex index =
+      job_->request.keeps_indices
+          ? job_->readers.index_of(array(), *object, text(job_->request.store->cache_identity(), '\0', key()))
+          : read_shard_index(array(), *object);
   return {key(), std::move(object), std::move(index)};
 }
 
