@@ -162,10 +162,12 @@ def test_cupy_is_asked_for_the_stream_of_the_array_s_device(queue, monkeypatch):
     assert devices == [0]
 
 
-def test_the_owner_of_memory_that_named_a_stream_waits_and_others_let_the_host_wait(queue):
+def test_the_owner_of_memory_that_named_a_default_stream_waits_and_others_let_the_host_wait(queue):
     array = new()
-    array[...] = Tensor(version=3, stream=8)
-    assert calls_of(queue) == [("wait_for", 8), ("wait_for", 8), ("copy",), ("make_wait", 8)]
+    array[...] = Tensor(version=3, stream=1)
+    assert calls_of(queue) == [("wait_for", 1), ("wait_for", 1), ("copy",), ("make_wait", 1)]
+    array[...] = Tensor(version=3, stream=8)  # it may be destroyed once the call has returned
+    assert calls_of(queue) == [("wait_for", 8), ("copy",), ("sync",)]
     array[...] = Tensor()
     assert calls_of(queue) == [("copy",), ("sync",)]
 

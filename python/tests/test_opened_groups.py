@@ -26,9 +26,10 @@ def store(tmp_path):
 
 def test_a_group_is_a_lazy_mapping_in_natural_order(store):
     group = damacy.open(store)
+    empty = zarr.open_group(store.parent / "empty", mode="w").store.root
     assert type(group) is damacy.Group
     assert list(group) == ["a2", "a10", "inner"]
-    assert len(group) == 3
+    assert len(group) == 3 and group and damacy.open_group(empty)
     assert "a2" in group and "x" not in group and 3 not in group and "inner/b" in group and "inner/x" not in group
     assert type(group["a2"]) is damacy.Array
     assert type(group["inner"]) is damacy.Group

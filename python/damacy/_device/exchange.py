@@ -14,7 +14,7 @@ from damacy._device import memory
 from damacy._device.cuda_interface import parse_interface
 
 _CUDA, _CUDA_MANAGED = 2, 13
-_LEGACY_STREAM = 1
+_LEGACY_STREAM, _PER_THREAD_STREAM = 1, 2  # never destroyed
 _CURRENT_STREAM, _UNKNOWN_STREAM = 0, -1  # of a block: the current one of the owner's library at that time; any
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _KINDS = {0: "i", 1: "u", 2: "f", 5: "c"}
@@ -120,8 +120,8 @@ def _current_streams(index: int) -> list[int]:
 
 def follow_others(device: str, *blocks: Any) -> set[int]:
     """Orders later work of damacy after the work so far of other libraries, if the blocks are shared with them. Returns
-    their streams: the current ones of torch and CuPy, and those that the owners of foreign memory named. Streams that
-    are being captured into a graph are left out: they have no work yet, and cannot wait."""
+    their streams: the current ones of torch and CuPy, and default streams that the owners of foreign memory named.
+    Streams that are being captured into a graph are left out: they have no work yet, and cannot wait."""
     shared = [block for block in blocks if block.is_shared] if device != "cpu" else []
     if not shared:
         return set()
@@ -134,7 +134,8 @@ def follow_others(device: str, *blocks: Any) -> set[int]:
 @contextlib.contextmanager
 def in_order(device: str, *blocks: Any) -> Iterator[None]:
     """Orders work of damacy that is enqueued inside after the work so far of other libraries, and before their later
-    work, if the blocks are shared with them. If their streams are unknown, the host waits for the work."""
+    work, if the blocks are shared with them. If their streams are unknown, the host waits for the work; what they have
+    enqueued since they passed the memory on is then not waited for."""
     streams = follow_others(device, *blocks)
     yield
     if _UNKNOWN_STREAM in streams:
@@ -145,9 +146,10 @@ def in_order(device: str, *blocks: Any) -> Iterator[None]:
 
 
 def _stream_of_owner(x: Any, named: int | None) -> int:
+    """What a block may remember: any other stream that the interface named may be destroyed after this call."""
     if type(x).__module__.partition(".")[0] in ("torch", "cupy"):
         return _CURRENT_STREAM
-    return _UNKNOWN_STREAM if named is None else named
+    return named if named in (_LEGACY_STREAM, _PER_THREAD_STREAM) else _UNKNOWN_STREAM
 
 
 def find_foreign(x: Any) -> tuple[Any, Any, str] | None:

@@ -55,7 +55,7 @@ class Array(ArrayInfo):
     units: str | tuple[str | None, ...] | None = None
     _transformation: Transformation = dataclasses.field(default=Transformation(), repr=False)
     # The native place that was opened, which stays the same if another store is mounted; None for files and in pickles.
-    _place: Any = dataclasses.field(default=None, repr=False, compare=False)
+    _opened: Any = dataclasses.field(default=None, repr=False, compare=False)
     # Of a level: the names of the image's axes, if all have one, and the channel axis.
     _axes_of_image: tuple[tuple[str, ...], Axis | None] | None = dataclasses.field(default=None, repr=False)
 
@@ -85,7 +85,7 @@ class Array(ArrayInfo):
         from damacy import _native
 
         with log.drained:
-            return int(_native.stored_bytes(self.uri, self._place))
+            return int(_native.stored_bytes(self.uri, self._opened))
 
     # -- elements
 
@@ -103,7 +103,7 @@ class Array(ArrayInfo):
         from damacy import _native
 
         if spec is not None:
-            return row(self, box, self._named(spec), self._place)
+            return row(self, box, self._named(spec), self._opened)
 
         try:
             wanted = selection(box, self.shape)
@@ -113,7 +113,7 @@ class Array(ArrayInfo):
         out = numpy.empty(wanted.extents, self._numpy_dtype())
         raw = out.reshape(-1).view("u1")
         with log.drained:
-            _native.read_array(self.uri, list(self.shape), self.dtype, wanted.stretches, raw, self._place)
+            _native.read_array(self.uri, list(self.shape), self.dtype, wanted.stretches, raw, self._opened)
         return out.reshape(wanted.shape)
 
     def __str__(self) -> str:

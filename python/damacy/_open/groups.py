@@ -101,6 +101,10 @@ class Group(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._members())
 
+    def __bool__(self) -> bool:
+        """True, also of an empty group: nothing is listed."""
+        return True
+
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:

@@ -117,7 +117,7 @@ def array_from(native: Mapping[str, Any]) -> Array:
     """An `Array` that is in no image, from the native dict."""
     fields = info_fields(native)
     units = fields["attrs"].get("units")
-    return Array(**fields, units=units if isinstance(units, str) else None, _place=native["place"])
+    return Array(**fields, units=units if isinstance(units, str) else None, _opened=native["place"])
 
 
 # Pickles and tracebacks show damacy.open.
