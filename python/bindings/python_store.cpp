@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "damacy/cache/chunk_key.h"
+#include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "python_gate.h"
@@ -122,6 +123,10 @@ class PythonStore final : public Store, public std::enable_shared_from_this<Pyth
     Stamp stamp;
     steady_clock::time_point when;
   };
+  struct Versions {
+    Mutex mutex;
+    std::unordered_map<std::string, Known> of DAMACY_GUARDED_BY(mutex);
+  };
   static constexpr std::size_t kKnownObjects = 65'536;
   static constexpr std::uint64_t kNoFile = std::uint64_t{1} << 63;  // no device of a file system has this bit
 
@@ -160,20 +165,23 @@ class PythonStore final : public Store, public std::enable_shared_from_this<Pyth
   }
 
   std::optional<Stamp> known(std::string_view key) {
-    const Lock lock(mutex_);
-    const auto at = known_.find(std::string(key));
-    if (at == known_.end() || steady_clock::now() - at->second.when >= revalidate_) return std::nullopt;
+    Versions& known = known_.get();
+    const Lock lock(known.mutex);
+    const auto at = known.of.find(std::string(key));
+    if (at == known.of.end() || steady_clock::now() - at->second.when >= revalidate_) return std::nullopt;
     return at->second.stamp;
   }
   void keep(std::string_view key, const Stamp& stamp) {
     if (revalidate_ == steady_clock::duration::zero()) return;
-    const Lock lock(mutex_);
-    if (known_.size() >= kKnownObjects) known_.clear();
-    known_.insert_or_assign(std::string(key), Known{stamp, steady_clock::now()});
+    Versions& known = known_.get();
+    const Lock lock(known.mutex);
+    if (known.of.size() >= kKnownObjects) known.of.clear();
+    known.of.insert_or_assign(std::string(key), Known{stamp, steady_clock::now()});
   }
   void forget(std::string_view key) {
-    const Lock lock(mutex_);
-    known_.erase(std::string(key));
+    Versions& known = known_.get();
+    const Lock lock(known.mutex);
+    known.of.erase(std::string(key));
   }
 
   static std::uint64_t random_number() {
@@ -185,8 +193,7 @@ class PythonStore final : public Store, public std::enable_shared_from_this<Pyth
   const std::string name_;
   const steady_clock::duration revalidate_;  // how old the answer to a question for a version may be
   const std::uint64_t number_ = random_number();
-  Mutex mutex_;
-  std::unordered_map<std::string, Known> known_ DAMACY_GUARDED_BY(mutex_);
+  PerProcess<Versions> known_;
 };
 
 // A directory that a store of Python stands for.

@@ -414,9 +414,7 @@ def libcurl_facts() -> dict:
 
 def check_store_options(fields: dict) -> None: ...
 def mount_options(prefix: str, fields: dict, root: str | None = None) -> str:
-    """
-    With `root`, the prefix is another name for that uri.
-    """
+    """With `root`, the prefix is another name for that uri."""
 
 def mount_references(prefix: str, uri: str, allow: Sequence[str]) -> tuple[str, str]:
     """

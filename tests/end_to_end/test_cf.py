@@ -1,6 +1,7 @@
 """Packed arrays, as xarray writes them, unpacked and masked as xarray decodes them; and what is refused."""
 
 import base64
+import json
 import logging
 import math
 import warnings
@@ -194,11 +195,11 @@ def test_stored_values_of_a_packed_array_warn_unless_they_are_wanted(cf, count, 
 def test_attributes_of_v2_that_change_are_read_again(before, tmp_path):
     """They are in a document of their own, which changes while that of the array does not."""
     path = tmp_path / "a.zarr"
-    array = zarr.create_array(path, data=np.full((4, 4), 6, "i2"), chunks=(4, 4), zarr_format=2, fill_value=0)
+    zarr.create_array(path, data=np.full((4, 4), 6, "i2"), chunks=(4, 4), zarr_format=2, fill_value=0)
     spec = damacy.ArraySpec(dtype=np.dtype("f8"), cf=True)
     with damacy.Pipeline(config(batch_size=1, arrays=spec)) as pipeline:
         for attributes in (before, {"scale_factor": 2.0, "add_offset": 1.0}):
-            array.attrs.put(attributes)
+            (path / ".zattrs").write_text(json.dumps(attributes))  # zarr-python would write .zarray again, too
             wanted = 6 * attributes.get("scale_factor", 1.0) + attributes.get("add_offset", 0.0)
             pipeline.push([damacy.Sample(str(path), [(0, 4), (0, 4)])])
             pipeline.flush()

@@ -133,29 +133,85 @@ def test_a_callable_that_does_not_answer_ends_at_the_deadline(server):
 
 
 HANGS = """
-    import os, sys, threading, damacy
-    hangs = threading.Event()
+    import os, sys, threading, time, damacy
+    may_hang, hangs = threading.Event(), threading.Event()
     def ask():
-        hangs.set()
-        threading.Event().wait()
+        if may_hang.is_set():
+            hangs.set()
+            threading.Event().wait()
+        return {{**{keys!r}, "expires_at": time.time() + 30}}  # so soon that each request asks
     options = damacy.StoreOptions(endpoint={url!r}, region="us-east-1", credentials=ask)
     damacy.mount({uri!r}, options)
 """
 
+# `push` waits for documents, so the callable hangs when they are there and a second row completes the batch.
+READS = """
+    config = damacy.Config(batch_size=2, dtype="u8", device="cpu", n_io_threads=4)
+    pipeline = damacy.Pipeline(config)
+    rows = [damacy.Sample({uri!r} + "a.zarr", [(i, i + 1), (0, 100_000)]) for i in range(2)]
+    pipeline.push(rows[:1])
+    may_hang.set()
+    pipeline.push(rows[1:])
+    assert hangs.wait(20)
+"""
 
-def run(program, server, within=30):
-    program = textwrap.dedent(HANGS).format(url=server.url, uri=server.uri) + textwrap.dedent(program)
+
+def run(before, after, server, within=30):
+    program = textwrap.dedent(HANGS + before).format(url=server.url, uri=server.uri, keys=KEYS) + textwrap.dedent(after)
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=within)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
 
+@pytest.mark.timeout(60)
+def test_a_pipeline_waits_for_a_callable_that_does_not_answer_once(server):
+    calls, ends = [], threading.Event()
+
+    def ask():
+        calls.append(1)
+        ends.wait()
+
+    uri = mount(server, credentials=ask, deadline_s=1)
+    with damacy.Pipeline(damacy.Config(batch_size=1, dtype="u8", device="cpu")) as pipeline:
+        with pytest.raises(damacy.StorageError, match="no credentials came in time"):
+            pipeline.push([damacy.Sample(uri, [(0, 1), (0, 100_000)])])
+    ends.set()
+    assert len(calls) == 1
+
+
+@pytest.mark.timeout(60)
+def test_chunks_of_a_batch_do_not_wait_for_a_callable_one_after_the_other(server):
+    """And what it gives later is used."""
+    calls, hangs, ends = [], threading.Event(), threading.Event()
+
+    def ask():
+        calls.append(1)
+        if hangs.is_set():
+            ends.wait()
+        return {**KEYS, "expires_at": expires(0 if not ends.is_set() else 3600)}
+
+    uri = mount(server, credentials=ask, deadline_s=1)
+    array = damacy.open_array(uri)
+    np.testing.assert_array_equal(array[:1], DATA[:1])
+    hangs.set()
+    del calls[:]
+    for _ in range(20):
+        with pytest.raises(damacy.StorageError, match="no credentials came in time"):
+            array[1:]
+    assert len(calls) <= 4
+    ends.set()
+    while True:
+        try:
+            np.testing.assert_array_equal(array[:], DATA)
+            break
+        except damacy.StorageError:
+            assert len(calls) <= 6
+
+
 def test_close_does_not_wait_for_a_callable_that_does_not_answer(server):
     text = run(
-        f"""
-        pipeline = damacy.Pipeline(damacy.Config(batch_size=2, dtype="u8", device="cpu", n_io_threads=4))
-        pipeline.push([damacy.Sample({server.uri!r} + "a.zarr", [(i, i + 1), (0, 100_000)]) for i in range(2)])
-        assert hangs.wait(20)
+        READS,
+        """
         pipeline.close()
         print("closed", flush=True)
         os._exit(0)
@@ -167,21 +223,13 @@ def test_close_does_not_wait_for_a_callable_that_does_not_answer(server):
 
 @pytest.mark.parametrize("ends", ["", "pipeline.close()", "sys.exit(0)"])
 def test_a_process_ends_while_a_callable_does_not_answer(server, ends):
-    text = run(
-        f"""
-        pipeline = damacy.Pipeline(damacy.Config(batch_size=2, dtype="u8", device="cpu", n_io_threads=4))
-        pipeline.push([damacy.Sample({server.uri!r} + "a.zarr", [(i, i + 1), (0, 100_000)]) for i in range(2)])
-        assert hangs.wait(20)
-        print("ends", flush=True)
-        {ends}
-        """,
-        server,
-    )
+    text = run(READS, f'print("ends", flush=True)\n{ends}', server)
     assert text == "ends\n"
 
 
 def test_a_process_ends_while_a_daemon_thread_waits_for_a_callable(server):
     text = run(
+        "    may_hang.set()\n",
         f"""
         threading.Thread(target=lambda: damacy.open_array({server.uri!r} + "a.zarr"), daemon=True).start()
         assert hangs.wait(20)
@@ -239,3 +287,49 @@ def test_a_web_identity_goes_over_http_to_this_machine_only(server, tmp_path, mo
     with pytest.raises(damacy.StorageError, match="AWS_ENDPOINT_URL_STS is neither https nor this machine"):
         damacy.open_array(mount(server))
     assert server.requests == []
+
+
+class Renewing(S3Server):
+    """Refuses a token from a moment on. The request for b waits until that for a was answered with the next token."""
+
+    refused = ""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.both, self.renewed = threading.Barrier(2), threading.Event()
+
+    def _usual(self, request):
+        self.token = request.headers.get("x-amz-security-token")
+        if self.refused and self.token == self.refused:
+            self.both.wait(30)  # both were sent with it
+            if "b.zarr" in request.target:
+                self.renewed.wait(30)
+            return self.error(400, "ExpiredToken", request)
+        answer = super()._usual(request)
+        if self.refused and "a.zarr" in request.target:
+            self.renewed.set()
+        return answer
+
+
+def test_each_request_with_a_token_that_is_refused_is_repeated_with_the_next_one(tmp_path):
+    for name in "ab":
+        zarr.create_array(tmp_path / "renewed-token" / f"{name}.zarr", data=DATA[:1], chunks=(1, 100_000))
+    tokens = ["old"]
+    with Renewing(tmp_path, keys={KEY: SECRET}) as server:
+        server.uri = "s3://renewed-token/"
+        mount(server, credentials=lambda: {**KEYS, "token": tokens[0]})
+        with pytest.raises(damacy.NotFound):
+            damacy.open_array(server.uri + "none.zarr")  # asks for credentials
+        server.refused, tokens[0] = "old", "new"
+        found = {}
+        threads = [
+            threading.Thread(
+                target=lambda name=name: found.update({name: damacy.open_array(f"{server.uri}{name}.zarr")})
+            )
+            for name in "ab"
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(found) == ["a", "b"]

@@ -22,6 +22,7 @@ from support.s3_server import S3Server  # noqa: E402
 SHAPE = (32, 80, 80)
 DATA = np.random.default_rng(0).integers(0, 60000, SHAPE, dtype="u2")  # a chunk has more bytes than a head
 LEAST = 256 << 20
+NO_DISK = {"disk_cache": None, "disk_cache_bytes": 0}
 
 
 @pytest.fixture(scope="module")
@@ -247,6 +248,47 @@ def test_a_date_near_that_of_the_answer_is_no_version_to_keep(folder, tmp_path):
             dates["Date"] = date
             stats = read_epoch(f"{server.url}/plain.zarr", tmp_path)
             assert (stats.disk_kept > 0) == kept
+
+
+@pytest.mark.parametrize("disk", [True, False])
+def test_an_object_does_not_change_when_its_date_becomes_old_enough(folder, tmp_path, disk):
+    dates = {"Last-Modified": "Mon, 23 Nov 2026 10:00:00 GMT", "Date": "Mon, 23 Nov 2026 10:00:30 GMT"}
+
+    def dated(request, answer):
+        answer.headers.pop("ETag", None)
+        answer.headers |= dates
+
+    with FaultServer(folder) as server:
+        server.faults = dated
+        damacy.mount(server.url, damacy.StoreOptions(revalidate_s=0))
+        with damacy.Pipeline(config(tmp_path, batch_size=1, **({} if disk else NO_DISK))) as pipeline:
+            for seconds in ("00:30", "01:00", "01:30", "00:30"):
+                dates["Date"] = f"Mon, 23 Nov 2026 10:{seconds} GMT"
+                pipeline.push(crops(f"{server.url}/sharded.zarr", 1))
+                with pipeline.pop() as batch:
+                    np.testing.assert_array_equal(batch.numpy()[0], DATA[:16, :40, 3:60])
+            assert (pipeline.stats().disk_kept > 0) == disk
+        damacy.unmount(server.url)
+
+
+@pytest.mark.parametrize("disk", [True, False])
+@pytest.mark.parametrize("part", ["small.zarr/c/0", "small.zarr/zarr.json"])
+def test_a_first_answer_that_was_damaged_is_asked_for_again(tmp_path, part, disk):
+    zarr.create_array(tmp_path / "served" / "small.zarr", data=np.arange(100, dtype="u1"), chunks=(100,), fill_value=0)
+    left = [part]
+
+    def damage_once(request, answer):
+        if left and request.path.endswith(left[0]):
+            left.clear()
+            answer.body = bytes(len(answer.body))
+
+    with FaultServer(tmp_path / "served") as server:
+        server.faults = damage_once
+        with damacy.Pipeline(config(tmp_path / "cache", batch_size=1, **({} if disk else NO_DISK))) as pipeline:
+            for _ in range(2):
+                pipeline.push([damacy.Sample(f"{server.url}/small.zarr", [(0, 10)])])
+                assert pipeline.pop().numpy()[0].tolist() == list(range(10))
+        assert 2 <= sum(request.path.endswith(part) for request in server.requests) <= 3
 
 
 def test_a_stopped_process_that_holds_the_lock_does_not_stop_others(immutable, tmp_path, caplog):

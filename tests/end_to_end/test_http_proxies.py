@@ -75,6 +75,19 @@ def test_headers_for_this_machine_go_to_no_proxy_of_the_environment(folder, prox
         assert server.requests and proxy.heads == []
 
 
+def test_a_signature_for_this_machine_goes_to_no_proxy_of_the_environment(folder, proxy, monkeypatch):
+    monkeypatch.setenv("http_proxy", proxy.url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    (folder / "part?signature=hunter2").write_bytes(DATA[1].tobytes())  # the server looks for the query, too
+    with FaultServer(folder) as server:
+        with damacy.RemoteFile.open_url(f"{server.url}/part?signature=hunter2") as file:
+            read = np.empty(file.nbytes(), "u1")
+            file.read(read)
+        np.testing.assert_array_equal(read, DATA[1])
+        assert server.requests and proxy.heads == []
+
+
 def test_secrets_go_over_http_to_no_proxy_of_another_machine():
     options = damacy.StoreOptions(headers={"X-Api-Key": "hunter2"}, proxy="http://proxy.example.org:3128")
     with pytest.raises(damacy.InvalidArgument, match="headers: goes over http only to this machine"):

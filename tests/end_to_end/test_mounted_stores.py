@@ -17,6 +17,7 @@ import time
 import numpy as np
 import pytest
 import zarr
+from support.fault_server import FaultServer
 from support.odd_stores import OddStore, SizedStore, never, on_chunks, raising
 from support.s3_server import S3Server
 from zarr.storage import LocalStore, LoggingStore, MemoryStore, ZipStore
@@ -276,6 +277,62 @@ def test_one_uri_with_two_options_has_two_names(tmp_path):
                 with pipeline.pop() as batch:
                     for row, number in zip(np.from_dlpack(batch), (0, 1, 0, 1), strict=True):
                         np.testing.assert_array_equal(row, values(number)[:24, :24])
+
+
+def test_equal_options_that_are_mounted_again_stay_as_they_are(tmp_path):
+    zarr.create_array(tmp_path / "a.zarr", data=values(), chunks=(16, 16))
+    with FaultServer(tmp_path) as server:
+        prefix = damacy.mount(server.url, damacy.StoreOptions(attempts=3))
+        array = damacy.open_array(f"{server.url}/a.zarr")
+        for again in (server.url, prefix, prefix.replace("http", "HTTP")):
+            assert damacy.mount(again, damacy.StoreOptions(attempts=3)) == prefix
+            np.testing.assert_array_equal(array.read(spec=damacy.ArraySpec()), values())
+        damacy.unmount(prefix)
+        assert prefix not in dict(damacy.mounts())
+        assert damacy.mount(prefix, damacy.StoreOptions(attempts=3)) == prefix in dict(damacy.mounts())
+        damacy.mount(prefix, damacy.StoreOptions(attempts=4))
+        with pytest.raises(damacy.StorageError, match="another store was mounted at the uri"):
+            array.read(spec=damacy.ArraySpec())
+
+
+def test_a_scheme_in_capitals_names_no_second_store(tmp_path):
+    zarr.create_array(tmp_path / "a.zarr", data=values(), chunks=(16, 16))
+    one, other = (damacy.StoreOptions(headers={"X-Who": name}) for name in ("one", "other"))
+    with FaultServer(tmp_path) as server:
+        small = f"{server.url}/a.zarr"
+        capital = small.replace("http", "HTTP")
+        assert damacy.Sample(small, [(0, 1), (0, 1)], store=one).uri == small
+        assert damacy.Sample(capital, [(0, 1), (0, 1)], store=one).uri == capital
+        second = damacy.Sample(capital, [(0, 1), (0, 1)], store=other).uri
+        assert second.startswith("store://")
+        assert damacy.Sample(small, [(0, 1), (0, 1)], store=other).uri == second
+        damacy.open_array(small)
+        assert {request.headers.get("x-who") for request in server.requests} == {"one"}
+
+
+def test_many_different_options_keep_a_bounded_number_of_names(tmp_path):
+    zarr.create_array(tmp_path / "a.zarr", data=values(), chunks=(16, 16))
+    with FaultServer(tmp_path) as server:
+        uri = f"{server.url}/a.zarr"
+
+        def options(number):
+            return damacy.StoreOptions(headers={"X-Number": str(number)})
+
+        before = len(damacy.mounts())
+        first = damacy.open_array(uri, store=options(-1))
+        old = damacy.open_array(uri, store=options(0))
+        used = [damacy.open_array(uri, store=options(1)).uri]
+        for number in range(2, 600):
+            damacy.Sample(uri, [(0, 1), (0, 1)], store=options(number))
+            used.append(damacy.Sample(uri, [(0, 1), (0, 1)], store=options(1)).uri)
+        assert len(damacy.mounts()) <= before + 1 + 256
+        assert set(used) == {used[0]}  # one that is used stays
+        assert first.uri == uri != old.uri
+        for array in (first, old):
+            np.testing.assert_array_equal(array[:], values())
+        with pytest.raises(damacy.InvalidArgument, match="no store is mounted as store://"):
+            damacy.open(old.uri)
+        assert damacy.Sample(uri, [(0, 1), (0, 1)], store=options(0)).uri != old.uri
 
 
 def test_a_pipeline_keeps_the_mount_of_when_it_opened_a_uri():

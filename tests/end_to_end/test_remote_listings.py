@@ -101,6 +101,7 @@ def test_groups_behind_http_say_that_they_cannot_be_listed(tmp_path):
         assert caught.value.reason == "listing"
         assert "members cannot be listed" in repr(group) and "members cannot be listed" in group.tree()
         assert "a" in group and "b" not in group
+        assert group  # says that it is there, and lists nothing
         np.testing.assert_array_equal(group["a"][:], DATA)
         with pytest.raises(KeyError, match="no node 'b' in .*; members cannot be listed"):
             group["b"]

@@ -82,8 +82,51 @@ def test_another_refusal_is_never_fill(mounted, server, code):
 
 def test_a_denial_without_a_body_is_fill_where_the_mount_says_so(mounted, server):
     array = damacy.open_array(f"{mounted(**KEYS, absent_status=(403, 404))}sparse.zarr")
+    np.testing.assert_array_equal(array[:1], DATA[:1])
     server.reset(status("403 Forbidden"))
     assert (array[1:] == 9).all()
+
+
+@pytest.mark.parametrize(("line", "code"), [("403 Forbidden", "InvalidAccessKeyId"), ("404 Not Found", "NoSuchBucket")])
+def test_a_refusal_whose_body_was_cut_is_asked_for_again(mounted, server, line, code):
+    """The body would say that it is not an absent key."""
+    array = damacy.open_array(f"{mounted(**KEYS, absent_status=(403, 404))}sparse.zarr")
+    np.testing.assert_array_equal(array[:1], DATA[:1])
+    refuse = status(line, f"<Error><Code>{code}</Code></Error>".encode())
+
+    def refuse_and_cut(request, answer):
+        refuse(request, answer)
+        answer.cut = 0
+
+    server.reset({1: refuse_and_cut, 2: refuse})
+    with pytest.raises(damacy.StorageError, match=f"GET {line[:3]} {code}"):
+        array[1:]
+    assert len(server.requests) == 2
+
+
+def test_a_refusal_whose_body_is_always_cut_is_never_fill(mounted, server):
+    array = damacy.open_array(f"{mounted(**KEYS, absent_status=(403, 404), deadline_s=2)}sparse.zarr")
+    np.testing.assert_array_equal(array[:1], DATA[:1])
+
+    def refuse_and_cut(request, answer):
+        status("403 Forbidden", b"<Error><Code>AccessDenied</Code></Error>")(request, answer)
+        answer.cut = 5
+
+    server.reset(refuse_and_cut)
+    with pytest.raises(damacy.StorageError, match="GET 403, whose body ended early") as caught:
+        array[1:]
+    assert caught.value.reason == "io"
+
+
+def test_a_denial_without_a_body_of_a_token_past_its_time_is_never_fill(mounted, server):
+    late = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=10)
+    uri = mounted(credentials=lambda: {**KEYS, "token": None, "expires_at": late}, absent_status=(403, 404))
+    array = damacy.open_array(f"{uri}sparse.zarr")
+    np.testing.assert_array_equal(array[:1], DATA[:1])
+    server.reset(status("403 Forbidden"))
+    with pytest.raises(damacy.StorageError) as caught:
+        array[1:]
+    assert caught.value.reason == "denied"
 
 
 def test_a_denial_of_a_token_past_its_time_is_never_fill(mounted, server):
@@ -110,9 +153,10 @@ def test_unsigned_requests_are_denied_what_is_absent(mounted, server):
 
 def test_documents_of_version_2_are_found_where_absent_keys_are_denied(mounted, server):
     uri = mounted(**KEYS, absent_status=(403, 404))
-    np.testing.assert_array_equal(damacy.open_array(f"{uri}old/a")[:], DATA)
+    array = damacy.open_array(f"{uri}old/a")
     asked = [request.path.rpartition("/")[2] for request in server.requests]
     assert asked.count("zarr.json") == asked.count(".zarray") == 1
+    np.testing.assert_array_equal(array[:], DATA)
     np.testing.assert_array_equal(damacy.open_group(f"{uri}old")["a"][:], DATA)
 
 

@@ -5,11 +5,13 @@ The table of mounts is the native library's; this module chooses the adapter of 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import os
 import threading
 from typing import TYPE_CHECKING, Any, overload
 
+from damacy._core.errors import InvalidArgument
 from damacy._stores.forks import name_of
 from damacy._stores.options import StoreOptions
 from damacy._stores.references import ReferenceStore
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 _lock = threading.RLock()
 _numbers = itertools.count(1)
 _options: dict[str, StoreOptions] = {}  # that were mounted under a prefix
-_second_names: dict[str, str] = {}  # of such prefixes: what they stand for
+_MOST_SECOND_NAMES = 256  # of the process
+_second_names: dict[str, str] = {}  # of such prefixes: what they stand for; the last used one is the last
 _references: dict[str, tuple[ReferenceStore, str]] = {}  # the same, with the name of the native store
 _ends_with_python = False
 
@@ -46,6 +49,8 @@ def mount(prefix: Any, target: Any = None, /) -> str:
         prefix: for example `"store://era5/"` or `"s3://bucket/"`. A uri uses the longest prefix that matches it. A
             store that was mounted under the same prefix is replaced; what was opened before keeps the old one. Without
             a prefix the store gets `store://1/`, `store://2/`, ...; the same object always gets the same prefix.
+            Options that are mounted there already stay as they are: unmount them to have them made anew, for example
+            from another environment.
         target: a store of zarr-python 3 or of obstore; a `ReferenceStore`; or `StoreOptions`, which say how the uris
             below an `s3://` or `http(s)://` prefix are reached.
     """
@@ -62,6 +67,9 @@ def mount(prefix: Any, target: Any = None, /) -> str:
             raise TypeError('options need a prefix: damacy.mount("s3://BUCKET/", options)')
         with _lock:
             _end_with_python()
+            closed = _normal(prefix)
+            if _options.get(closed) == target and any(closed == known for known, _, _ in _native.mounts()):
+                return closed
             mounted = _native.mount_options(prefix, target._for_native())
             _options[mounted] = target
             return str(mounted)
@@ -75,7 +83,7 @@ def mount(prefix: Any, target: Any = None, /) -> str:
                 if adapter is not None and _is_same(adapter.target, target) and known.startswith("store://"):
                     return str(known)
             prefix = _free_prefix(found)
-        closed = prefix if prefix.endswith("/") else prefix + "/"
+        closed = _normal(prefix)
         _options.pop(closed, None)
         _second_names.pop(closed, None)
         if isinstance(target, ReferenceStore):
@@ -97,7 +105,10 @@ def unmount(prefix: str) -> None:
     """Forget the store of a prefix. What was opened before keeps it."""
     from damacy import _native
 
-    _native.unmount(prefix)
+    with _lock:
+        for known in (_options, _second_names, _references):
+            known.pop(_normal(prefix), None)
+    _native.unmount(prefix)  # without the lock: it may wait for Python code of the store
 
 
 def mounts() -> tuple[tuple[str, str], ...]:
@@ -119,7 +130,8 @@ def below(store: Any, path: str) -> str:
 def _with_options(options: StoreOptions, uri: str) -> str:
     """`uri`, below which the options are mounted unless a mount above it has them.
 
-    If it has other options, another uri that means the same: one uri never names two stores.
+    If it has other options, another uri that means the same: one uri never names two stores. The process keeps the 256
+    of these names that were used last. What was opened by an older one keeps its store; its text names nothing more.
     """
     if not isinstance(uri, str):
         raise TypeError(f"with store=StoreOptions, the uri must be a str (got {type(uri).__name__})")
@@ -127,9 +139,11 @@ def _with_options(options: StoreOptions, uri: str) -> str:
         above = _prefix_above(uri)
         if above is None:
             mount(uri, options)
-        elif _options.get(above) != options:
-            return _second_name(options, uri)
-        return uri
+        if above is None or _options.get(above) == options:
+            return uri
+        name = _second_name(options, uri)
+    _forget_second_names()
+    return name
 
 
 def _second_name(options: StoreOptions, uri: str) -> str:
@@ -138,14 +152,25 @@ def _second_name(options: StoreOptions, uri: str) -> str:
 
     scheme, _, rest = uri.partition("://")
     name, _, path = rest.partition("/")
-    root = f"{scheme}://{name}/"
-    mounted = _native.mounts()
-    for prefix, _, _ in mounted:
-        if _second_names.get(prefix) == root and _options.get(prefix) == options:
+    root = f"{scheme.lower()}://{name}/"
+    for prefix, known in _second_names.items():
+        if known == root and _options[prefix] == options:
+            _second_names[prefix] = _second_names.pop(prefix)
             return prefix + path
-    prefix = str(_native.mount_options(_free_prefix(mounted), options._for_native(), root))
+    prefix = str(_native.mount_options(_free_prefix(_native.mounts()), options._for_native(), root))
     _options[prefix], _second_names[prefix] = options, root
     return prefix + path
+
+
+def _forget_second_names() -> None:
+    """Those that have not been used for longest, if there are too many."""
+    while True:
+        with _lock:
+            if len(_second_names) <= _MOST_SECOND_NAMES:
+                return
+            oldest = next(iter(_second_names))
+        with contextlib.suppress(InvalidArgument):  # another thread unmounted it
+            unmount(oldest)
 
 
 def options_of(uri: str) -> StoreOptions | None:
@@ -157,8 +182,15 @@ def options_of(uri: str) -> StoreOptions | None:
 def _prefix_above(uri: str) -> str | None:
     from damacy import _native
 
-    closed = uri if uri.endswith("/") else uri + "/"
+    closed = _normal(uri)
     return max((prefix for prefix, _, _ in _native.mounts() if closed.startswith(prefix)), key=len, default=None)
+
+
+def _normal(uri: str) -> str:
+    """As the table of mounts has it: the scheme in lower case, "/" at the end."""
+    scheme, mark, rest = uri.partition("://")
+    closed = scheme.lower() + mark + rest
+    return closed if closed.endswith("/") else closed + "/"
 
 
 class _Directory:

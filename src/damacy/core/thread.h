@@ -1,5 +1,5 @@
-// The one way to start a thread of the library. It has a name, which ARCHITECTURE.md lists, and no signal of the user's
-// reaches it. Knows names and how threads end; not what they do.
+// The one way to start a thread of the library. It has a name, which docs/reference/threads.md lists, and no signal
+// of the user's reaches it. Knows names and how threads end; not what they do.
 #pragma once
 
 #include <csignal>

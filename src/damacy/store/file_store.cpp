@@ -17,6 +17,13 @@ namespace {
 
 using detail::FileName;
 
+// Python that mounts a zip file; empty for other files.
+std::string how_to_mount(const std::filesystem::path& path) {
+  const auto extension = path.extension();
+  if (extension != ".zip" && extension != ".ozx") return {};
+  return formatted(": damacy.mount(\"store://NAME/\", zarr.storage.ZipStore(\"{}\")) reads a zip file", path.string());
+}
+
 // The first part of a path that does not exist or is not a directory; empty for a directory.
 std::string why_no_directory(const std::filesystem::path& path) {
   std::error_code failed;
@@ -24,7 +31,7 @@ std::string why_no_directory(const std::filesystem::path& path) {
   const auto above = path.parent_path();
   if (type == std::filesystem::file_type::directory || above == path) return {};
   if (type != std::filesystem::file_type::not_found)
-    return failed ? std::string() : formatted("{} is not a directory", path.string());
+    return failed ? std::string() : formatted("{} is not a directory{}", path.string(), how_to_mount(path));
   const std::string why = why_no_directory(above);
   return why.empty() ? formatted("there is no '{}' in {}", path.filename().string(), above.string()) : why;
 }

@@ -119,6 +119,9 @@ TEST_F(FileStoreTest, says_which_part_of_its_root_is_not_there) {
   EXPECT_EQ(why("here/none/below/"), "there is no 'none' in " + directory.path("here"));
   EXPECT_EQ(why("here/file"), directory.path("here/file") + " is not a directory");
   EXPECT_EQ(why("here/file/below"), why("here/file"));
+  directory.put("here/a.zip", "x");
+  EXPECT_NE(why("here/a.zip").find("zarr.storage.ZipStore(\"" + directory.path("here/a.zip") + "\")"),
+            std::string::npos);
 }
 
 TEST_F(FileStoreTest, a_file_cut_off_after_opening_reads_short) {

@@ -110,6 +110,7 @@ class PartOfStore final : public Store {
       return Error(object_->as_of_part(error)).moved_to(store_, key_);
     }
     HeldBytes held(std::uint64_t offset, std::uint64_t bytes) override { return object_->held(offset, bytes); }
+    bool forget_piece(const StoredPiece& piece) noexcept override { return object_->forget_piece(piece); }
     bool can_start_reads() const noexcept override { return object_->can_start_reads(); }
     std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
                                             std::function<void()> landed) override {

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "damacy/core/error.h"
+#include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/per_process.h"
 #include "damacy/core/text.h"
 #include "damacy/store/counted_store.h"
 #include "damacy/store/mounts.h"
@@ -150,6 +150,9 @@ class RangeObject final : public Object {
   ReadShape read_shape() const noexcept override { return whole_->read_shape(); }
   std::optional<WholeObject> whole() const override { return WholeObject{whole_, offset_, id_.get()}; }
   Error as_of_part(const Error& error) const override { return lead_.located(error); }
+  bool forget_piece(const StoredPiece& piece) noexcept override {
+    return whole_->forget_piece({offset_ + piece.offset, piece.bytes});
+  }
   bool can_start_reads() const noexcept override { return whole_->can_start_reads(); }
   std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
                                           std::function<void()> landed) override {
@@ -274,15 +277,23 @@ class ReferenceStore final : public CountedStore {
   // The same references with requests that are counted; those of one owner share what is known of the objects.
   std::shared_ptr<Store> for_use(const StoreUse& use) override {
     if (!use.counts) return nullptr;
-    const Lock lock(mutex_);
-    if (auto made = made_.lock(); made && made_for_ == use.counts) return made;
+    Made& last = made_.get();
+    const Lock lock(last.mutex);
+    if (auto made = last.store.lock(); made && last.counts == use.counts) return made;
     auto made = std::make_shared<ReferenceStore>(document_, StoreUse{.counts = use.counts});
-    made_ = made;
-    made_for_ = use.counts;
+    last.store = made;
+    last.counts = use.counts;
     return made;
   }
 
  private:
+  // The last one for a use, and whose it is.
+  struct Made {
+    Mutex mutex;
+    std::weak_ptr<ReferenceStore> store DAMACY_GUARDED_BY(mutex);
+    std::shared_ptr<NetworkCounts> counts DAMACY_GUARDED_BY(mutex);
+  };
+
   std::optional<References::Reference> find(std::string_view key) const {
     auto found = document_->references.find(key);
     if (!found && document_->references.has_below(key))
@@ -312,9 +323,7 @@ class ReferenceStore final : public CountedStore {
 
   const std::shared_ptr<const Document> document_;
   PerProcess<Targets, std::shared_ptr<const Document>, StoreUse> targets_;
-  Mutex mutex_;
-  std::weak_ptr<ReferenceStore> made_ DAMACY_GUARDED_BY(mutex_);
-  std::shared_ptr<NetworkCounts> made_for_ DAMACY_GUARDED_BY(mutex_);
+  PerProcess<Made> made_;
 };
 
 [[noreturn]] void refuse_parquet() {

@@ -2,11 +2,17 @@
 
 #include <functional>
 #include <map>
+#include <thread>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "conformance/store_suite.h"
 #include "damacy/core/text.h"
+#include "damacy/store/counted_store.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/store/mounts.h"
+#include "damacy/store/network_counts.h"
 #include "fakes/temp_dir.h"
 #include "support/error_of.h"
 
@@ -153,6 +159,28 @@ TEST(ReferenceStore, says_which_document_cannot_be_read) {
   }
   mounted.memory().put("refs/a.json", "PAR1....");
   EXPECT_EQ(error_of([&] { mounted.store(); }).where().reason, "references");
+}
+
+TEST(References, are_counted_in_a_forked_child_although_a_thread_of_its_parent_holds_the_lock) {
+  References references;
+  references.add_data("a", "x");
+  EXPECT_FALSE(references.finish());
+  const auto store = make_reference_store("references", std::move(references));
+  auto& counted = dynamic_cast<CountedStore&>(*store);
+  const auto use = [&] { return counted.for_use({.counts = std::make_shared<NetworkCounts>()}) != nullptr; };
+  const std::jthread other([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) EXPECT_TRUE(use());
+  });
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      ::_exit(use() ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0) << i;
+  }
 }
 
 }  // namespace

@@ -110,8 +110,7 @@ TEST(ArrayAttributes, what_cannot_be_used_is_named_with_its_pointer) {
             "/attributes/scale_factor: expected a finite number other than 0 (got 0)");
   EXPECT_EQ(problem_of(v3(R"({"add_offset":[1,2]})")), "/attributes/add_offset: expected a finite number (got a list)");
   EXPECT_EQ(problem_of(v3(R"({"add_offset":NaN})")), "/attributes/add_offset: expected a finite number (got NaN)");
-  EXPECT_EQ(problem_of(v3(R"({"_Unsigned":true})")),
-            R"(/attributes/_Unsigned: expected "true" or "false" (got true))");
+  EXPECT_EQ(problem_of(v3(R"({"_Unsigned":true})")), R"(/attributes/_Unsigned: expected "true" or "false" (got true))");
   EXPECT_EQ(problem_of(v3(R"({"missing_value":[1,null]})")),
             "/attributes/missing_value/1: expected a number, a list of numbers, NaN, Infinity or -Infinity (got null)");
 }

@@ -50,7 +50,7 @@ struct Shared {
 
 class CachedObject final : public Object {
  public:
-  // Without `remote`, the object is opened when it is needed.
+  // Without `remote`, which only an immutable store may do, the object is opened when it is needed.
   CachedObject(std::shared_ptr<const Shared> shared, std::string key, const Version& version,
                std::shared_ptr<Object> remote)
       : shared_(std::move(shared)),
@@ -63,6 +63,9 @@ class CachedObject final : public Object {
     std::memcpy(&stamp_.device, digest.data(), sizeof stamp_.device);
     std::memcpy(&stamp_.inode, digest.data() + sizeof stamp_.device, sizeof stamp_.inode);
     stamp_.size = version.size;
+    // A version may be told by its object only from some time on: its stamp is the same before and after. What never
+    // changes may be opened without its object, and has always been told.
+    if (!shared_->remote->is_immutable()) stamp_ = remote_->stamp();
   }
 
   const Stamp& stamp() const noexcept override { return stamp_; }
@@ -126,7 +129,9 @@ class CachedObject final : public Object {
 
   bool forget_piece(const StoredPiece& piece) noexcept override {
     try {
-      return shared_->tier->forget(key_of_piece(piece));
+      const auto opened = opened_remote();  // its first bytes may be kept in memory
+      const bool was_held = opened && opened->forget_piece(piece);
+      return shared_->tier->forget(key_of_piece(piece)) || was_held;
     } catch (const std::bad_alloc&) {
       return false;
     }

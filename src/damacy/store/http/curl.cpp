@@ -70,7 +70,7 @@ static_assert(curl_info::primary_address == CURLINFO_PRIMARY_IP);
 static_assert(curl_info::name_us == CURLINFO_NAMELOOKUP_TIME_T && curl_info::connected_us == CURLINFO_CONNECT_TIME_T);
 static_assert(curl_info::secured_us == CURLINFO_APPCONNECT_TIME_T);
 static_assert(curl_info::sent_us == CURLINFO_PRETRANSFER_TIME_T);
-static_assert(curl_code::receive == CURLE_RECV_ERROR);
+static_assert(curl_code::receive == CURLE_RECV_ERROR && curl_code::write == CURLE_WRITE_ERROR);
 #endif
 
 // The beginning of curl_version_info_data.

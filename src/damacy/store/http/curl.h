@@ -42,9 +42,10 @@ inline constexpr int os_errno = 0x200000 + 25, connections = 0x200000 + 26, name
 }  // namespace curl_info
 
 namespace curl_code {
-inline constexpr int ok = 0, resolve_proxy = 5, resolve_host = 6, connect = 7, timed_out = 28, ssl_connect = 35,
-                     out_of_memory = 27, aborted = 42, got_nothing = 52, send = 55, receive = 56, ssl_certificate = 58,
-                     ssl_cipher = 59, peer_failed_verification = 60, ca_file = 77, ssl_issuer = 83;
+inline constexpr int ok = 0, resolve_proxy = 5, resolve_host = 6, connect = 7, write = 23, timed_out = 28,
+                     ssl_connect = 35, out_of_memory = 27, aborted = 42, got_nothing = 52, send = 55, receive = 56,
+                     ssl_certificate = 58, ssl_cipher = 59, peer_failed_verification = 60, ca_file = 77,
+                     ssl_issuer = 83;
 }  // namespace curl_code
 
 // curl_sockaddr; longer where the address is.

@@ -78,8 +78,23 @@ HttpObject::HttpObject(std::shared_ptr<const Origin> origin, std::string key, Ve
       key_(std::move(key)),
       version_(std::move(version)),
       stamp_(version_.stamp()),
+      counts_(head.counts),
       reads_(head.reads),
-      head_(std::make_shared<const HeadBytes>(std::move(head))) {}
+      head_(std::make_shared<const HeadBytes>(std::move(head))) {
+  const Lock lock(mutex_);
+  count_announced();
+}
+
+HttpObject::~HttpObject() {
+  counts_->announced -= announced_;
+}
+
+// After the head or its reads have changed.
+void HttpObject::count_announced() {
+  const std::size_t now = head_ && reads_ > 0 ? head_->block.capacity() : 0;
+  counts_->announced += now - announced_;  // may wrap
+  announced_ = now;
+}
 
 void HttpObject::read_exact(std::uint64_t offset, std::span<std::byte> dst) {
   const std::uint64_t left = offset < version_.size ? version_.size - offset : 0;
@@ -105,6 +120,15 @@ std::string HttpObject::unless_it_is() const {
 void HttpObject::drop_head() {
   const Lock lock(mutex_);
   head_.reset();
+  count_announced();
+}
+
+bool HttpObject::forget_piece(const StoredPiece& piece) noexcept {
+  const auto head = this->head();
+  if (!head || piece.offset + piece.bytes <= head->at || piece.offset >= head->at + head->block.size()) return false;
+  drop_head();
+  has_changed_ = true;  // who opens it next gets first bytes with it again
+  return true;
 }
 
 std::shared_ptr<const HttpObject::HeadBytes> HttpObject::head() const {
@@ -140,11 +164,13 @@ HeldBytes HttpObject::held(std::uint64_t offset, std::uint64_t bytes) {
 void HttpObject::add_reads(std::size_t count) {
   const Lock lock(mutex_);
   if (head_) reads_ += count;
+  count_announced();
 }
 
 void HttpObject::remove_read() {
   const Lock lock(mutex_);
   if (reads_ > 0 && --reads_ == 0) head_.reset();
+  count_announced();
 }
 
 bool HttpObject::has_reads() const {
@@ -159,10 +185,12 @@ void HttpObject::take_head_of(HttpObject& other) {
     const Lock lock(other.mutex_);
     head = std::move(other.head_);
     reads = std::exchange(other.reads_, 0);
+    other.count_announced();
   }
   const Lock lock(mutex_);
   if (!head_) head_ = std::move(head);
   if (head_) reads_ += reads;
+  count_announced();
 }
 
 // Up to `end`. A large head is read once, unless reads were announced.

@@ -17,17 +17,24 @@
 
 namespace damacy::http {
 
+// Bytes of the first answers that are kept, of all objects of the process.
+struct HeadCounts {
+  std::atomic<std::size_t> bytes{0};
+  std::atomic<std::size_t> announced{0};  // among them: announced reads need them
+};
+
 // Bytes that came with the first answer about an object, from `at` on.
 struct FirstBytes {
   Block block{};
   std::uint64_t at = 0;
-  std::size_t reads = 0;                           // announced ones, for which they are kept
-  std::shared_ptr<std::atomic<std::size_t>> held;  // bytes of all objects of the store
+  std::size_t reads = 0;  // announced ones, for which they are kept
+  std::shared_ptr<HeadCounts> counts;
 };
 
 class HttpObject final : public Object, public std::enable_shared_from_this<HttpObject> {
  public:
   HttpObject(std::shared_ptr<const Origin> origin, std::string key, Version version, FirstBytes head);
+  ~HttpObject() override;
 
   const Stamp& stamp() const noexcept override { return stamp_; }
   std::string version() const override {
@@ -36,6 +43,7 @@ class HttpObject final : public Object, public std::enable_shared_from_this<Http
   }
   void read_exact(std::uint64_t offset, std::span<std::byte> dst) override;
   HeldBytes held(std::uint64_t offset, std::uint64_t bytes) override;
+  bool forget_piece(const StoredPiece& piece) noexcept override;
   ReadShape read_shape() const noexcept override { return origin_->read_shape(); }
   bool can_start_reads() const noexcept override { return true; }
   std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
@@ -57,22 +65,24 @@ class HttpObject final : public Object, public std::enable_shared_from_this<Http
   class Started;
 
   struct HeadBytes {
-    explicit HeadBytes(FirstBytes&& first) : block(std::move(first.block)), at(first.at), held(std::move(first.held)) {
-      *held += block.capacity();
+    explicit HeadBytes(FirstBytes&& first)
+        : block(std::move(first.block)), at(first.at), counts(std::move(first.counts)) {
+      counts->bytes += block.capacity();
     }
-    ~HeadBytes() { *held -= block.capacity(); }
+    ~HeadBytes() { counts->bytes -= block.capacity(); }
     HeadBytes(const HeadBytes&) = delete;
     HeadBytes& operator=(const HeadBytes&) = delete;
 
     const Block block;
     const std::uint64_t at;  // in the object
-    const std::shared_ptr<std::atomic<std::size_t>> held;
+    const std::shared_ptr<HeadCounts> counts;
   };
 
   std::shared_ptr<const HeadBytes> head() const;
   bool has(std::uint64_t offset, std::uint64_t bytes) const;
   void copy_head(std::uint64_t& offset, std::span<std::byte>& dst);
   void has_read(const HeadBytes& head, std::uint64_t end);
+  void count_announced() DAMACY_REQUIRES(mutex_);
   Wanted wanted(std::uint64_t offset, std::span<std::byte> dst) const;
   std::optional<FirstAttempt> first_attempt(std::uint64_t offset, std::span<std::byte> dst,
                                             const std::function<void()>& landed) const;
@@ -82,9 +92,11 @@ class HttpObject final : public Object, public std::enable_shared_from_this<Http
   const std::string key_;
   const Version version_;
   const Stamp stamp_;
+  const std::shared_ptr<HeadCounts> counts_;
   std::atomic<bool> has_changed_ = false;
   mutable Mutex mutex_;
-  std::size_t reads_ DAMACY_GUARDED_BY(mutex_);  // announced ones, for which the head is kept
+  std::size_t reads_ DAMACY_GUARDED_BY(mutex_);          // announced ones, for which the head is kept
+  std::size_t announced_ DAMACY_GUARDED_BY(mutex_) = 0;  // bytes of the head, as counted
   std::shared_ptr<const HeadBytes> head_ DAMACY_GUARDED_BY(mutex_);
 };
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "damacy/core/error.h"
+#include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/per_process.h"
 #include "damacy/core/text.h"
 #include "damacy/store/http/curl.h"
 #include "damacy/store/http/known_objects.h"
@@ -81,6 +81,7 @@ class HttpStore final : public Store {
         if (reads > 0) known_.get().add_reads(key, reads);
         return;
       }
+      if (!origin_->service().is_ready()) return;
       auto expected = std::make_unique<ExpectedObject>();
       const std::size_t count = known_.get().bytes_to_expect(bytes, from_end ? 0 : usual);
       expected->from_end = from_end && bytes > 0 && count == bytes;
@@ -207,7 +208,7 @@ class HttpStore final : public Store {
       head.shrink();
       const std::uint64_t head_at = from_end ? version.size - head.size() : 0;
       object = std::make_shared<HttpObject>(origin_, std::string(key), std::move(version),
-                                            FirstBytes{std::move(head), head_at, reads, known_.get().held_bytes()});
+                                            FirstBytes{std::move(head), head_at, reads, known_.get().head_counts()});
       return std::nullopt;
     };
     origin_->attempts(key, head.size(), attempt_one, first);

@@ -34,7 +34,9 @@ class KnownStores {
   // After `store` has kept an object, without its lock.
   void trim(KnownObjects* store) {
     const auto is_full = [this] {
-      return objects > KnownObjects::kObjectsOfProcess || *held_bytes > KnownObjects::kHeadBytesOfProcess;
+      const std::size_t announced = heads->announced, bytes = heads->bytes;
+      return objects > KnownObjects::kObjectsOfProcess ||
+             (bytes > announced && bytes - announced > KnownObjects::kHeadBytesOfProcess);
     };
     if (!is_full()) return;
     const Lock lock(mutex_);
@@ -47,7 +49,7 @@ class KnownStores {
   }
 
   std::atomic<std::size_t> objects{0};
-  const std::shared_ptr<std::atomic<std::size_t>> held_bytes = std::make_shared<std::atomic<std::size_t>>(0);
+  const std::shared_ptr<HeadCounts> heads = std::make_shared<HeadCounts>();
 
  private:
   Mutex mutex_;
@@ -55,7 +57,7 @@ class KnownStores {
 };
 
 KnownObjects::KnownObjects(std::chrono::milliseconds revalidate_after)
-    : revalidate_after_(revalidate_after), stores_(one_per_process<KnownStores>()), held_bytes_(stores_.held_bytes) {
+    : revalidate_after_(revalidate_after), stores_(one_per_process<KnownStores>()), heads_(stores_.heads) {
   stores_.add(this);
 }
 
@@ -134,7 +136,8 @@ void KnownObjects::drop_heads(std::size_t wanted) {
   if (kept_.size() > kKeptHeads)
     if (const auto& late = *std::next(kept_.begin(), kKeptHeads); late.object && !late.object->has_reads())
       late.object->drop_head();
-  const auto is_full = [&]() DAMACY_REQUIRES(mutex_) { return expected_bytes_ + *held_bytes_ + wanted > kAnswerBytes; };
+  const auto is_full = [&]()
+                           DAMACY_REQUIRES(mutex_) { return expected_bytes_ + heads_->bytes + wanted > kAnswerBytes; };
   for (auto at = kept_.rbegin(); at != kept_.rend() && is_full(); ++at)
     if (at->object) at->object->drop_head();
 }
@@ -186,7 +189,7 @@ std::size_t KnownObjects::bytes_to_expect(std::uint64_t bytes, std::size_t usual
   const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kExpectedBytesOfOne));
   if (wanted > usual) {
     drop_heads(wanted);
-    return expected_bytes_ + *held_bytes_ + wanted <= kAnswerBytes ? wanted : usual;
+    return expected_bytes_ + heads_->bytes + wanted <= kAnswerBytes ? wanted : usual;
   }
   return std::max(wanted, std::min(kLeastBytes, usual));
 }

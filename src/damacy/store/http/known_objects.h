@@ -41,9 +41,9 @@ class KnownObjects {
   KnownObjects& operator=(const KnownObjects&) = delete;
 
   // Of all stores: more than these, and others than the one that is used forget what they know.
-  static constexpr std::size_t kObjectsOfProcess = 262'144;  // about 128 MiB
-  static constexpr std::size_t kHeadBytesOfProcess = std::size_t{192} << 20;
-  static std::size_t kept_by_process();  // objects
+  static constexpr std::size_t kObjectsOfProcess = 262'144;                   // about 128 MiB
+  static constexpr std::size_t kHeadBytesOfProcess = std::size_t{192} << 20;  // that no announced read needs
+  static std::size_t kept_by_process();                                       // objects
 
   // Empty: not known, or too old; null: absent.
   std::optional<std::shared_ptr<HttpObject>> find(std::string_view key);
@@ -63,8 +63,7 @@ class KnownObjects {
   // How many of an object's bytes to ask for, of which `bytes` are wanted; `usual` without a wish, or without memory.
   std::size_t bytes_to_expect(std::uint64_t bytes, std::size_t usual);
   void expect(std::string_view key, std::unique_ptr<ExpectedObject> expected);
-  // Of the heads of all stores' objects.
-  const std::shared_ptr<std::atomic<std::size_t>>& held_bytes() const noexcept { return held_bytes_; }
+  const std::shared_ptr<HeadCounts>& head_counts() const noexcept { return heads_; }
   // Null: none, or too old.
   std::unique_ptr<ExpectedObject> take_expected(std::string_view key);
 
@@ -102,7 +101,7 @@ class KnownObjects {
 
   const std::chrono::milliseconds revalidate_after_;
   KnownStores& stores_;
-  const std::shared_ptr<std::atomic<std::size_t>> held_bytes_;
+  const std::shared_ptr<HeadCounts> heads_;
   Mutex mutex_;
   std::list<Kept> kept_ DAMACY_GUARDED_BY(mutex_);  // the last used first
   std::unordered_map<std::string, std::list<Kept>::iterator> places_ DAMACY_GUARDED_BY(mutex_);

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "damacy/store/http/plain_service.h"
+
 namespace damacy::http {
 namespace {
 
@@ -76,6 +78,75 @@ TEST(KnownObjects, all_stores_have_one_bound) {
   EXPECT_TRUE(stores.back().find(std::to_string(KnownObjects::kObjectsOfProcess + 999)));
   stores.clear();
   EXPECT_EQ(KnownObjects::kept_by_process(), before);
+}
+
+// With a head of `bytes`, which `reads` announced reads need.
+std::shared_ptr<HttpObject> object_with(KnownObjects& objects, std::size_t bytes, std::size_t reads) {
+  const HttpSettings settings;
+  const std::string uri = "http://127.0.0.1:9/";
+  Version version;
+  version.tag = "\"a\"";
+  version.size = bytes;
+  FirstBytes head;
+  head.block.resize(bytes);
+  head.reads = reads;
+  head.counts = objects.head_counts();
+  return std::make_shared<HttpObject>(std::make_shared<const Origin>(uri, make_plain_service(uri, settings), settings),
+                                      "a", std::move(version), std::move(head));
+}
+
+TEST(KnownObjects, heads_that_announced_reads_need_do_not_empty_other_stores) {
+  constexpr std::size_t kHead = 8 << 20;
+  KnownObjects announced(1h), other(1h), third(1h);
+  const auto now = std::chrono::steady_clock::now();
+  std::list<std::shared_ptr<HttpObject>> needed;
+  for (std::size_t bytes = 0; bytes <= KnownObjects::kHeadBytesOfProcess; bytes += kHead) {
+    needed.push_back(object_with(announced, kHead, 1));
+    announced.keep(std::to_string(bytes), needed.back(), now);
+  }
+  other.keep("a", nullptr, now);
+  third.keep("b", nullptr, now);
+  announced.keep("c", nullptr, now);
+  EXPECT_TRUE(other.find("a"));
+  EXPECT_TRUE(third.find("b"));
+  for (const auto& object : needed) {
+    EXPECT_TRUE(object->has_head());
+    object->remove_read();
+    EXPECT_FALSE(object->has_head());
+  }
+  EXPECT_EQ(announced.head_counts()->announced, 0u);
+  EXPECT_EQ(announced.head_counts()->bytes, 0u);
+}
+
+TEST(KnownObjects, heads_that_no_read_needs_make_room) {
+  constexpr std::size_t kHead = 8 << 20;
+  KnownObjects full(1h), other(1h);
+  const auto now = std::chrono::steady_clock::now();
+  for (std::size_t bytes = 0; bytes < KnownObjects::kHeadBytesOfProcess; bytes += kHead)
+    full.keep(std::to_string(bytes), object_with(full, kHead, 0), now);
+  EXPECT_TRUE(full.find("0"));
+  other.keep("a", object_with(other, kHead, 0), now);
+  EXPECT_FALSE(full.find("0"));
+  EXPECT_TRUE(other.find("a"));
+}
+
+TEST(KnownObjects, a_head_is_counted_as_announced_while_reads_need_it) {
+  KnownObjects objects(1h);
+  const auto& counts = *objects.head_counts();
+  const auto one = object_with(objects, 100, 0), same = object_with(objects, 100, 2);
+  const std::size_t each = counts.bytes / 2;
+  EXPECT_EQ(counts.announced, each);
+  one->drop_head();
+  one->take_head_of(*same);
+  EXPECT_EQ(counts.announced, each);
+  EXPECT_EQ(counts.bytes, each);
+  one->remove_read();
+  EXPECT_EQ(counts.announced, each);
+  EXPECT_TRUE(one->forget_piece({0, 10}));
+  EXPECT_FALSE(one->forget_piece({0, 10}));
+  EXPECT_TRUE(one->has_changed());
+  EXPECT_EQ(counts.announced, 0u);
+  EXPECT_EQ(counts.bytes, 0u);
 }
 
 }  // namespace

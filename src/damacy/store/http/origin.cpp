@@ -159,6 +159,7 @@ std::optional<Failure> Origin::failure_of(std::string_view key, const Transfer& 
   if (usual && settings_.repeated_status && transfer.head().status >= 400)
     usual->again = std::ranges::count(*settings_.repeated_status, transfer.head().status) > 0;
   if (!usual || transfer.head().status < 200 || transfer.accepts() || transfer.is_bad_head()) return usual;
+  if (!usual->again && is_refusal_cut(transfer)) return refusal_cut(transfer);
   auto judged = located(
       key, [&] { return service_->refused(key, transfer.head(), transfer.refused_body(), known, std::move(*usual)); });
   absent = !judged;

@@ -37,6 +37,9 @@ class Service {
 
   // Before each attempt. May block until `end`, and throw Error.
   virtual Address address(std::string_view key, Time end) = 0;
+  // address() does not wait for code of the user, which may never answer. Requests that nobody waits for yet are left
+  // out while it would.
+  virtual bool is_ready() { return true; }
 
   // What an answer means that is not the object. `usual` is what its status alone says; `body` its first 64 KiB;
   // `known`: the object was there before. Empty: the object is absent, which a known one never is.

@@ -180,8 +180,9 @@ void Transfer::Flight::start(const TransferLimits& limits, SteadyTime end, std::
   set(curl_option::write_data, static_cast<void*>(this));
   if (limits.proxy)
     set(curl_option::proxy, limits.proxy->c_str());
-  else if (!request_.headers.empty() && is_of_this_machine(request_.url) && !request_.url.starts_with("https"))
-    set(curl_option::proxy, "");  // what is secret in the headers stays here, whatever the environment says
+  else if ((!request_.headers.empty() || request_.url.find('?') != std::string::npos) &&
+           is_of_this_machine(request_.url) && !request_.url.starts_with("https"))
+    set(curl_option::proxy, "");  // secrets in headers and queries stay here, whatever the environment says
   if (const std::string& file = limits.certificates.file; !file.empty()) set(curl_option::ca_file, file.c_str());
   if (const std::string& folder = limits.certificates.directory; !folder.empty())
     set(curl_option::ca_directory, folder.c_str());

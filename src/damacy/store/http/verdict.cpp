@@ -127,6 +127,16 @@ Failure ended_early(const Transfer& transfer, std::uint64_t missing) {
   return {"io", std::move(problem), true, Once::no, false, true, transfer.system_errno()};
 }
 
+bool is_refusal_cut(const Transfer& transfer) {
+  return transfer.code() != curl_code::ok && transfer.code() != curl_code::write;  // a long body is not read on
+}
+
+Failure refusal_cut(const Transfer& transfer) {
+  const std::string problem = text(status_text(transfer.head()), ", whose body ended early");
+  if (transfer.is_timed_out()) return {"deadline", problem, true};
+  return {"io", problem, true, Once::no, false, true, transfer.system_errno()};
+}
+
 std::optional<Failure> failure_of(const Transfer& transfer, bool known) {
   const Head& head = transfer.head();
   if (transfer.is_bad_head()) return Failure{"io", "the head of the answer is malformed or too long", true};

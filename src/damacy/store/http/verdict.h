@@ -37,6 +37,10 @@ struct Failure {
 // Of an answer that was accepted and ended before all bytes had come.
 [[nodiscard]] Failure ended_early(const Transfer& transfer, std::uint64_t missing);
 
+// Of an answer that was refused and ended before its body, which says what the refusal means.
+[[nodiscard]] bool is_refusal_cut(const Transfer& transfer);
+[[nodiscard]] Failure refusal_cut(const Transfer& transfer);
+
 // Why an answer cannot be used, or nothing: its body was accepted, though it may have ended early. `known`: the object
 // was there before.
 [[nodiscard]] std::optional<Failure> failure_of(const Transfer& transfer, bool known);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "damacy/core/error.h"
@@ -12,7 +13,6 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/per_process.h"
 #include "damacy/core/text.h"
 #include "damacy/store/http/times.h"
 #include "damacy/store/http/transfer.h"
@@ -32,8 +32,12 @@ constexpr std::int64_t kRefreshSeconds = 300;  // before they expire, one caller
 constexpr std::int64_t kWaitSeconds = 60;      // before they expire, all wait
 constexpr std::int64_t kAgainSeconds = 10;     // after a refresh failed, while the old ones are valid; then doubled
 constexpr std::int64_t kLongestPauseSeconds = 60;
-constexpr std::chrono::seconds kRefreshTimeout{10};  // while the old ones are valid
-constexpr milliseconds kLook{20};                    // for work that was given up
+constexpr std::chrono::seconds kRefreshTimeout{10};                          // while the old ones are valid
+constexpr milliseconds kLook{20};                                            // for work that was given up
+constexpr std::chrono::seconds kAbandoned{Limits::storage_operation_s - 1};  // about when readers are given up
+constexpr milliseconds kLateWait{1000};                              // for a call after one that did not answer in time
+constexpr milliseconds kLatePause{1000}, kLongestLatePause{60'000};  // between two of them; doubled
+constexpr std::chrono::seconds kJustRenewed{60};  // requests that were signed before may still be under way
 constexpr milliseconds kMetadataTimeout{1000};
 constexpr milliseconds kServiceTimeout{10'000};
 
@@ -224,10 +228,32 @@ bool is_same(const Credentials& one, const Credentials& other) {
          one.session_token == other.session_token && one.bearer_token == other.bearer_token;
 }
 
+// What a callable gave after its caller had gone.
+class LateAnswer {
+ public:
+  void put(const Credentials& found) {
+    const Lock lock(mutex_);
+    found_ = found;
+  }
+  std::optional<Credentials> take() {
+    const Lock lock(mutex_);
+    return std::exchange(found_, std::nullopt);
+  }
+  bool is_there() {
+    const Lock lock(mutex_);
+    return found_.has_value();
+  }
+
+ private:
+  Mutex mutex_;
+  std::optional<Credentials> found_ DAMACY_GUARDED_BY(mutex_);
+};
+
 struct Links {
   std::vector<Link> all;
   bool is_required = false;
   bool is_anonymous = false;
+  std::shared_ptr<LateAnswer> late;  // of a callable; null: there is none
 };
 
 // What a chain gave. One thread asks at a time; others wait for it.
@@ -248,20 +274,33 @@ class Answers {
         end = std::min(end, std::chrono::steady_clock::now() + kRefreshTimeout);
       }
     }
-    const Turn turn(*this, end);
-    {
-      const Lock lock(mutex_);
-      if (count_ != before) return known_;  // another thread asked meanwhile
-    }
+    const Time began = std::chrono::steady_clock::now();
     try {
+      const Turn turn(*this, end);
+      {
+        const Lock lock(mutex_);
+        if (count_ != before) return known_;  // another thread asked meanwhile
+        end = std::min(end, end_while_late());
+      }
       return ask(end);
-    } catch (const Error&) {
+    } catch (const Abandoned&) {  // by its deadline, which may come before `end`, or because nobody wants it
+      const Time now = std::chrono::steady_clock::now();
       const Lock lock(mutex_);
+      if (links_->late && (now - began >= kAbandoned || end - now <= kLateWait)) note_late();
+      throw;
+    } catch (const Error& error) {
+      const Lock lock(mutex_);
+      if (links_->late && error.where().reason == "deadline") note_late();
       if (!is_known_ || seconds_left() <= 0) throw;
       next_ask_unix_s_ = http::unix_now() + pause_s_;
       pause_s_ = std::min(2 * pause_s_, kLongestPauseSeconds);
       return known_;
     }
+  }
+
+  bool is_ready() {
+    const Lock lock(mutex_);
+    return !links_->late || may_use();
   }
 
   std::optional<Credentials> last() {
@@ -277,7 +316,8 @@ class Answers {
       if (!known_ || !is_same(*known_, used)) return true;
     }
     const auto fresh = ask(end);
-    return fresh && !is_same(*fresh, used);
+    const Lock lock(mutex_);
+    return fresh && (!is_same(*fresh, used) || is_renewed());
   }
 
   std::string described() {
@@ -312,6 +352,26 @@ class Answers {
     Answers& answers_;
   };
 
+  // After a call that did not answer in time, the requests of a batch do not wait for one each, but fail at once. Once
+  // in a while one calls again, for a short time. Throws Error(io, "deadline").
+  Time end_while_late() DAMACY_REQUIRES(mutex_) {
+    if (!is_late_ || links_->late->is_there()) return Time::max();
+    const Time now = std::chrono::steady_clock::now();
+    if (now < next_call_) throw late();
+    return now + kLateWait;
+  }
+
+  void note_late() DAMACY_REQUIRES(mutex_) {
+    next_call_ = std::chrono::steady_clock::now();
+    if (is_late_) next_call_ += std::exchange(late_pause_, std::min(2 * late_pause_, kLongestLatePause));
+    is_late_ = true;
+  }
+
+  // Requests may still be answered that were signed with those before.
+  bool is_renewed() DAMACY_REQUIRES(mutex_) {
+    return renewed_at_ && std::chrono::steady_clock::now() - *renewed_at_ < kJustRenewed;
+  }
+
   // They are valid, and it is not time to ask for others.
   bool may_use() DAMACY_REQUIRES(mutex_) {
     const std::int64_t left = seconds_left();
@@ -344,10 +404,13 @@ class Answers {
     if (!found && is_required) throw failed(formatted("no credentials in: {}", tried));
     const Lock lock(mutex_);
     if (found) winner_ = at;
+    if (known_ && found && !is_same(*known_, *found)) renewed_at_ = std::chrono::steady_clock::now();
     known_ = found;
     is_known_ = true;
     ++count_;
     pause_s_ = kAgainSeconds;
+    is_late_ = false;
+    late_pause_ = kLatePause;
     described_ = found ? links_->all[at].name : text("none in: ", tried);
     return known_;
   }
@@ -362,6 +425,10 @@ class Answers {
   bool is_known_ DAMACY_GUARDED_BY(mutex_) = false;
   std::int64_t next_ask_unix_s_ DAMACY_GUARDED_BY(mutex_) = 0;
   std::int64_t pause_s_ DAMACY_GUARDED_BY(mutex_) = kAgainSeconds;
+  std::optional<Time> renewed_at_ DAMACY_GUARDED_BY(mutex_);  // others took their place
+  bool is_late_ DAMACY_GUARDED_BY(mutex_) = false;            // the last call did not answer in time
+  Time next_call_ DAMACY_GUARDED_BY(mutex_){};                // then
+  milliseconds late_pause_ DAMACY_GUARDED_BY(mutex_) = kLatePause;
   std::string described_ DAMACY_GUARDED_BY(mutex_);
 };
 
@@ -371,6 +438,7 @@ class Chain final : public CredentialSource {
       : is_anonymous_(links.is_anonymous), answers_(std::make_shared<const Links>(std::move(links))) {}
 
   std::optional<Credentials> current(Time end) override { return answers_.get().current(end); }
+  bool is_ready() override { return answers_.get().is_ready(); }
   std::optional<Credentials> last() override { return answers_.get().last(); }
   bool is_anonymous() const noexcept override { return is_anonymous_; }
   bool renew(const Credentials& used) override { return answers_.get().renew(used); }
@@ -382,13 +450,23 @@ class Chain final : public CredentialSource {
 };
 
 // On a thread of its own: a callable may wait long, and the reader may be given up meanwhile.
-Credentials of_callable(const std::function<Credentials()>& ask, CredentialSource::Time end) {
+Credentials of_callable(const std::function<Credentials()>& ask, const std::shared_ptr<LateAnswer>& late_answer,
+                        CredentialSource::Time end) {
+  if (auto found = late_answer->take()) return *found;
   const auto look = [end] {
     http::leave_if_unwanted();
     if (std::chrono::steady_clock::now() >= end) throw late();
   };
+  const auto call = [ask, late_answer] {
+    Credentials given = ask();
+    const bool is_whole =
+        !given.bearer_token.empty() || (!given.access_key_id.empty() && !given.secret_access_key.empty());
+    if (is_whole) late_answer->put(given);
+    return given;
+  };
   Credentials found =
-      storage_result([ask] { return StorageWatch::wait_behind(ask); }, {.while_waiting = look});  // it can be left
+      storage_result([call] { return StorageWatch::wait_behind(call); }, {.while_waiting = look});  // it can be left
+  static_cast<void>(late_answer->take());
   if (found.bearer_token.empty() && (found.access_key_id.empty() || found.secret_access_key.empty()))
     throw failed("the callable gave neither a key with its secret nor a token");
   return found;
@@ -411,9 +489,11 @@ std::unique_ptr<CredentialSource> make_credential_source(const StoreOptions& opt
     return given({*options.access_key_id, *options.secret_access_key, options.session_token.value_or(""), {}, {}});
   if (options.bearer_token) return given({{}, {}, {}, *options.bearer_token, {}});
   if (options.credentials) {
-    links.all.push_back({"credentials", [ask = options.credentials](std::string&, Time end) -> Found {
-                           return of_callable(ask, end);
-                         }});
+    links.late = std::make_shared<LateAnswer>();
+    links.all.push_back(
+        {"credentials", [ask = options.credentials, late = links.late](std::string&, Time end) -> Found {
+           return of_callable(ask, late, end);
+         }});
     links.is_required = true;
     return std::make_unique<Chain>(std::move(links));
   }

@@ -24,6 +24,8 @@ class CredentialSource {
   // new ones; from one minute before on, all wait for them. Where there were some, requests are never unsigned. Throws
   // Error(io, "credentials"), and Error(io, "deadline") where none came until `end`.
   virtual std::optional<Credentials> current(Time end) = 0;
+  // current() needs no answer of a callable.
+  virtual bool is_ready() = 0;
   // What current() gave last. Asks nothing.
   virtual std::optional<Credentials> last() = 0;
   // Requests are unsigned because the options or the environment say so.

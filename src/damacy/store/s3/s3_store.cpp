@@ -9,7 +9,6 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/per_process.h"
 #include "damacy/core/text.h"
 #include "damacy/store/http/http_settings.h"
 #include "damacy/store/http/http_store.h"
@@ -178,6 +177,7 @@ class Bucket {
     return endpoint_ ? text(endpoint_->scheme, "://", endpoint_->host, endpoint_->path) : std::string();
   }
 
+  bool is_ready() { return credentials_->is_ready(); }
   // Signed, if there are credentials. `query` as query_text() makes it.
   Address request(std::string_view key, std::string_view query, http::Service::Time end) {
     const auto keys = credentials_->current(end);
@@ -311,9 +311,9 @@ class Bucket {
   // Of an answer 403: whether S3 gives it to callers that may not list the bucket, for keys that it does not have.
   // Other codes are of keys and clocks. A caller whose credentials are missing or late is denied everything.
   bool is_answer_to_absent_key(const ErrorBody& error, std::string_view body) {
-    if (body.empty()) return true;
     const auto used = credentials_->last();
-    return error.code == "AccessDenied" && (used ? !is_late(*used) : credentials_->is_anonymous());
+    const bool may_ask = used ? !is_late(*used) : credentials_->is_anonymous();
+    return may_ask && (body.empty() || error.code == "AccessDenied");
   }
 
   // Arrays of version 2 have no zarr.json, and are found by their .zarray all the same.
@@ -388,6 +388,7 @@ class S3Service final : public http::Service {
   std::string identity() const override { return bucket_->endpoint(); }
 
   Address address(std::string_view key, Time end) override { return bucket_->request(key_of(key), {}, end); }
+  bool is_ready() override { return bucket_->is_ready(); }
 
   std::optional<Failure> refused(std::string_view key, const Head& head, std::string_view body, bool known,
                                  Failure usual) override {
