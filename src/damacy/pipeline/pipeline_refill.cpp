@@ -14,6 +14,11 @@
 #include "damacy/store/store.h"
 
 namespace damacy {
+namespace {
+
+constexpr std::int64_t kLostAtMost = 1 << 16;  // samples, before the first array is opened; a source may have no end
+
+}  // namespace
 
 void PipelineImpl::push(std::shared_ptr<SampleSource> samples) {
   check_not_forked();
@@ -228,8 +233,8 @@ void PipelineImpl::stop_opening() noexcept {
   if (opening) opening->stop_asking();
 }
 
-// A sample of which an array cannot be opened is a row that fails, if `on_error` leaves out or fills such rows. While
-// nothing could be opened at all, that is so for less than a batch: paths may be mistyped.
+// A sample of which an array cannot be opened is a row that fails, if `on_error` leaves out or fills such rows. Where
+// nothing could be opened at all, the source ends with an error: paths may be mistyped.
 Admitted PipelineImpl::admit_or_lose(QueuedSource& source, const OpenedByUri& opened) {
   const Sample& sample = source.pulled.front();
   bool is_unreadable = false;
@@ -248,7 +253,7 @@ Admitted PipelineImpl::admit_or_lose(QueuedSource& source, const OpenedByUri& op
         error.status() == Status::notfound || error.status() == Status::io || error.status() == Status::decode;
     const bool can_be_lost = is_unreadable && is_of_data && error.kind() != ErrorKind::unsupported_format;
     if (config.on_error == OnError::raise || !can_be_lost) throw;
-    if (!opened_any && ++source.lost >= config.batch_size) throw;
+    if (!opened_any && ++source.lost > kLostAtMost) throw;
     auto lost = admit_lost(sample, config, stream.layout(), Error(error).at_sample(source.admitted));
     if (!lost) throw;
     if (!source.first_lost) source.first_lost = std::current_exception();

@@ -146,14 +146,24 @@ TEST_F(OneArray, a_source_of_which_nothing_can_be_opened_is_an_error) {
   for (const OnError on_error : {OnError::skip, OnError::fill}) {
     Config config = small_config(2);
     config.on_error = on_error;
-    Pipeline endless(config);
-    EXPECT_EQ(error_of([&] { endless.push(std::vector<Sample>(1000, lost)); }).status(), Status::notfound);
     Pipeline one(config);
     EXPECT_EQ(error_of([&] { one.push(std::vector<Sample>{lost}); }).status(), Status::notfound);
     Pipeline good(config);
     good.push(std::vector<Sample>{lost, crop(0, 0)});
     good.push(std::vector<Sample>(4, lost));
   }
+}
+
+TEST_F(OneArray, an_endless_source_of_which_nothing_can_be_opened_ends) {
+  Config config = small_config(512);
+  config.on_error = OnError::skip;
+  Pipeline pipeline(config);
+  const Error error = error_of([&] {
+    pipeline.push(std::vector<Sample>((1 << 16) + 1000, {(dir_.path() / "mistyped.zarr").string(), {{0, 5}, {0, 7}}}));
+    for (;;) static_cast<void>(pipeline.pop());
+  });
+  EXPECT_EQ(error.status(), Status::notfound);
+  EXPECT_EQ(error.where().sample_index, 1 << 16);
 }
 
 TEST_F(OneArray, an_unsupported_array_is_an_error_whatever_on_error_says) {
