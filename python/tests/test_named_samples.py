@@ -221,6 +221,27 @@ def test_extents_by_axis_name_that_do_not_fit_are_refused(with_axes, pair):
         RandomCrops(image, {"y": 41}, length=1)
 
 
+def test_a_whole_axis_of_space_has_one_size(tmp_path):
+    import zarr
+
+    for planes in (6, 9):
+        array = {"chunks": (3, 8, 8), "dtype": "u1", "dimension_names": ["z", "y", "x"]}
+        zarr.create_array(tmp_path / f"{planes}.zarr", shape=(planes, 16, 16), **array)
+        array["dimension_names"] = ["c", "y", "x"]
+        zarr.create_array(tmp_path / f"channels-{planes}.zarr", shape=(planes, 16, 16), **array)
+    both = [tmp_path / "6.zarr", tmp_path / "9.zarr"]
+    match = r"9.zarr: axis z has 9 elements, that of .*6.zarr has 6, and crops have the whole axis: give z an extent"
+    for sampler in (RandomCrops, SlidingGrid):
+        length = {"length": 1} if sampler is RandomCrops else {}
+        with pytest.raises(ValueError, match=match):
+            sampler(both, {"y": 8, "x": 8}, **length)
+        with pytest.raises(ValueError, match=match):
+            sampler({"image": both}, (8, 8), **length)
+        sampler(both, {"z": 2, "y": 8, "x": 8}, **length)
+        # Of channels a spec may take some.
+        sampler([tmp_path / "channels-6.zarr", tmp_path / "channels-9.zarr"], {"y": 8, "x": 8}, **length)
+
+
 def test_samplers_refuse_arrays_that_do_not_fit_together(pair):
     image, label, small = (pair / f"{name}.zarr" for name in ("image", "label", "small"))
     with pytest.raises(ValueError, match=r"label 0: axis -1 has 64 elements, label 32, and no scale: give arrays "):

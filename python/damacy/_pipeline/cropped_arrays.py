@@ -30,6 +30,8 @@ Arrays = (
 # One number an axis, for the last axes; or for each name of an axis.
 Extents = Sequence[int] | Mapping[str, int]
 
+_OF_SPACE_AND_TIME = frozenset({"z", "y", "x", "t", "time"})
+
 Box = tuple[tuple[int, int], ...]
 # How an array's box is made of the crop's: for each of its axes the number of the crop's axis, that with another scale,
 # or the whole axis.
@@ -371,6 +373,7 @@ def _cropped(
     ] = {}  # of each name and axis in a crop, with the first uri of the name
     dims: dict[Dims, None] = {}
     unlike: dict[Key, tuple[Unlike, ...]] = {}
+    whole: dict[tuple[str, str], tuple[int, str]] = {}  # by name and axis the size of a whole axis, with the first uri
     for number, members in enumerate(samples):
         if first_only:
             found = [first_axis(members, k, key) for k, key in enumerate(extents)]
@@ -395,6 +398,8 @@ def _cropped(
             (member.name, member.look.uri, _axes_of(member, {key: axis.axes[k] for key, axis in zip(extents, found)}))
             for k, member in enumerate(members)
         )
+        if not first_only:
+            _check_whole(members, origin, whole)
         sizes[origin] = tuple(members[0].size(key) for key in extents)
         room = Room(*(tuple(getattr(axis, name) for axis in found) for name in Room._fields))
         if room != plain_room(sizes[origin]):
@@ -406,6 +411,21 @@ def _cropped(
         by_name.setdefault(misfit.name, {})[misfit.key] = misfit.voxels
     keys = tuple(extents)
     return Cropped(tuple(extents.values()), from_last, sizes, keys, rooms, by_name, tuple(dims), unlike)
+
+
+def _check_whole(members: Sequence[Member], origin: Any, whole: dict[tuple[str, str], tuple[int, str]]) -> None:
+    """`ValueError` if an axis of space or time is whole, and has another size than in another sample: rows of a batch
+    have one shape. Other axes may be those of channels, of which a spec may take some."""
+    for member, (name, uri, axes) in zip(members, origin):
+        for dim, axis in zip(member.dims, axes):
+            if dim not in _OF_SPACE_AND_TIME or not isinstance(axis, tuple):
+                continue
+            known, first = whole.setdefault((name, dim), (axis[1], uri))
+            if known != axis[1]:
+                raise ValueError(
+                    f"{uri}: axis {dim} has {elements(axis[1])}, that of {first} has {known}, and crops have the whole "
+                    f"axis: give {dim} an extent, so that all have the same shape"
+                )
 
 
 def _unlike(members: Sequence[Member], key: Key, shared: SharedAxis) -> tuple[Unlike, ...]:
