@@ -185,6 +185,11 @@ def test_times_are_the_coordinates_of_t(tmp_path):
         "2000-01-01T18",
         "2000-01-02T00",
     ]
+    dates_of = {"dimension_names": ("x",), "attributes": {"units": "days since 2000-01-01"}}
+    group.create_array("dates", shape=(3,), chunks=(3,), dtype="i8", **dates_of)[:] = [1, 2, 3]
+    by_another_name = Windows({"x": (f"{uri}/v", (0, 1))}, dim="x")
+    assert by_another_name.times(by_another_name.samples(0, 1, 2)).astype("datetime64[D]").astype(str) == ["2000-01-03"]
+    group.create_array("days", shape=(3,), chunks=(3,), dtype="i8", **dates_of)  # either could be meant
     group.create_array("plain", shape=(20,), chunks=(4,), dtype="f4")
     unnamed = Windows({"x": (f"{uri}/plain", (0, 1))}, dim=0)
     with pytest.raises(ValueError, match="^times: axis 0 has no name, so no array has its coordinates$"):

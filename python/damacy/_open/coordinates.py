@@ -88,10 +88,19 @@ def values(coordinate: Array) -> Values:
         if cf.is_packed or missing.any():
             found = found.astype("f8") * cf.scale_factor + cf.add_offset
             found[missing] = numpy.nan
-    units = coordinate.attrs.get("units")
-    if isinstance(units, str) and re.search(r"\ssince\s", units):
+    if (units := _units_of_times(coordinate)) is not None:
         return times(found, units, str(coordinate.attrs.get("calendar", "standard")).lower())
     return found
+
+
+def has_times(coordinate: Array) -> bool:
+    """Whether its values are times, by its type or its CF units."""
+    return coordinate.dtype.startswith("numpy.datetime64") or _units_of_times(coordinate) is not None
+
+
+def _units_of_times(coordinate: Array) -> str | None:
+    units = coordinate.attrs.get("units")
+    return units if isinstance(units, str) and re.search(r"\ssince\s", units) else None
 
 
 def times(numbers: Values, units: str, calendar: str) -> Values:

@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from damacy._core import counter_rng, counter_rng_many
 from damacy._core.counter_rng_many import I64
+from damacy._core.errors import NotFound
 from damacy._core.integers import as_int, elements
-from damacy._open.coordinates import values
-from damacy._open.opening import open_array
+from damacy._open.arrays import Array
+from damacy._open.coordinates import has_times, values
+from damacy._open.opening import open_array, open_group
 from damacy._pipeline.cropped_arrays import Extents, positive
 from damacy._pipeline.sample import Sample, made_stacked_sample
 from damacy._pipeline.take import Take
@@ -101,14 +103,15 @@ class Windows(PortionSampler):
     def times(self, samples: Iterable[Sample]) -> npt.NDArray[Any]:
         """The coordinate of the time t of each sample of this sampler.
 
-        Reads the array next to the first one with offsets that is named as `dim`. Times with CF units of a standard
-        calendar are `datetime64`. `ValueError` if `dim` has no name; `damacy.NotFound` if there is no such array.
+        Reads the array next to the first one with offsets that is named as `dim`, else the only one there with this
+        axis alone and with times, such as `dates`. Times with CF units of a standard calendar are `datetime64`.
+        `ValueError` if `dim` has no name; `damacy.NotFound` if there is no such array.
         """
         if self._coordinate is None:
             if self._dim_name is None:
                 raise ValueError(f"times: axis {self._dim!r} has no name, so no array has its coordinates")
             group = self._timed.members[0].uri.rstrip("/").rpartition("/")[0]
-            self._coordinate = values(open_array(f"{group}/{self._dim_name}"))
+            self._coordinate = values(_coordinate_of(group, self._dim_name))
         first = self._timed
         axis = first.members[0].axes.index(TIME)
         places = []
@@ -148,6 +151,21 @@ class Windows(PortionSampler):
             boxes[:, k, 0] = self._low[regions, k] + drawn
             boxes[:, k, 1] = boxes[:, k, 0] + extent
         return times, boxes
+
+
+def _coordinate_of(group: str, dim: str) -> Array:
+    """The array of a group that is named as an axis, else the only one with this axis alone and with times."""
+    try:
+        return open_array(f"{group}/{dim}")
+    except NotFound as missing:
+        try:
+            nodes = open_group(group).variables.values()
+        except NotFound:
+            raise missing from None
+        found = [node for node in nodes if node.dims == (dim,) and has_times(node)]
+        if len(found) != 1:
+            raise
+        return found[0]
 
 
 def _bounds(arrays: WindowArrays, within: tuple[int, int] | Within | None) -> I64:
