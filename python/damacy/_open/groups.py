@@ -101,6 +101,9 @@ class Group(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._members())
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
     def __bool__(self) -> bool:
         """True, also of an empty group: nothing is listed."""
         return True

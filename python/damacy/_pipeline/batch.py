@@ -291,6 +291,9 @@ class NamedBatch(Batch, Mapping[str, BatchArray]):
     def __contains__(self, name: object) -> bool:
         return name in self.arrays
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.arrays)
+
     @property
     def info(self) -> NoReturn:
         raise TypeError(self._of_several("info"))
