@@ -15,7 +15,7 @@ from support.streaming import pipeline, store
 
 import damacy
 
-CLOSE_LIMIT_S = 5.0
+CLOSE_LIMIT_S = 30.0
 
 
 # --- close ------------------------------------------------------------------------------------------------------------

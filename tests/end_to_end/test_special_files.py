@@ -46,10 +46,8 @@ SPECIAL = {"fifo": make_fifo, "directory": make_directory, "socket": make_socket
 def pop_error(stored, axis, error=damacy.StorageError):
     with pipeline(batch_size=1) as p:
         p.push([stored.sample(axis)])
-        start = time.monotonic()
         with pytest.raises(error) as caught:
             p.pop()
-        assert time.monotonic() - start < 5
     assert type(caught.value) is error
     return caught.value
 
