@@ -1,7 +1,5 @@
 #include "damacy/store/s3/credentials.h"
 
-#include <algorithm>
-#include <cerrno>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -11,11 +9,11 @@
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
-#include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/store/http/times.h"
 #include "damacy/store/http/transfer.h"
+#include "damacy/store/s3/credential_answers.h"
 #include "damacy/store/s3/environment.h"
 #include "damacy/store/s3/exchange.h"
 #include "damacy/store/s3/sigv4.h"
@@ -28,26 +26,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::int64_t kRefreshSeconds = 300;  // before they expire, one caller asks for new ones
-constexpr std::int64_t kWaitSeconds = 60;      // before they expire, all wait
-constexpr std::int64_t kAgainSeconds = 10;     // after a refresh failed, while the old ones are valid; then doubled
-constexpr std::int64_t kLongestPauseSeconds = 60;
-constexpr std::chrono::seconds kRefreshTimeout{10};                          // while the old ones are valid
-constexpr milliseconds kLook{20};                                            // for work that was given up
-constexpr std::chrono::seconds kAbandoned{Limits::storage_operation_s - 1};  // about when readers are given up
-constexpr milliseconds kLateWait{1000};                              // for a call after one that did not answer in time
-constexpr milliseconds kLatePause{1000}, kLongestLatePause{60'000};  // between two of them; doubled
-constexpr std::chrono::seconds kJustRenewed{60};  // requests that were signed before may still be under way
 constexpr milliseconds kMetadataTimeout{1000};
 constexpr milliseconds kServiceTimeout{10'000};
-
-Error failed(std::string message) {
-  return Error(Status::io, std::move(message), "credentials");
-}
-
-Error late() {
-  return Error(Status::io, "no credentials came in time", "deadline").with_errno(ETIMEDOUT);
-}
 
 std::string failure_text(std::string_view what, const Reply& reply) {
   if (reply.head.status == 0) return text(what, ": ", reply.problem);
@@ -91,19 +71,13 @@ class MetadataServers {
   std::map<std::string, bool> answered_ DAMACY_GUARDED_BY(mutex_);
 };
 
-// One link of the chain. What it cannot give, and why, is `note`.
-struct Link {
-  std::string name;
-  // Empty: it has nothing, and the next one is asked. Throws Error: it has something that is wrong.
-  std::function<std::optional<Credentials>(std::string& note, CredentialSource::Time end)> ask;
-};
-
 std::optional<Credentials> of_environment(std::string&, CredentialSource::Time) {
   const auto id = environment("AWS_ACCESS_KEY_ID"), secret = environment("AWS_SECRET_ACCESS_KEY");
   if (!id && !secret) return std::nullopt;
   if (!id || !secret)
-    throw failed(formatted("the environment has {} without {}", id ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
-                           id ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID"));
+    throw no_credentials(formatted("the environment has {} without {}",
+                                   id ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
+                                   id ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID"));
   return Credentials{*id, *secret, environment("AWS_SESSION_TOKEN").value_or(""), {}, std::nullopt};
 }
 
@@ -113,12 +87,14 @@ std::optional<Credentials> of_web_identity(const http::HttpSettings& settings, c
   if (!role || !path) return std::nullopt;
   const auto token = file_content(*path);
   if (!token || token->empty())
-    throw failed(formatted("the file that AWS_WEB_IDENTITY_TOKEN_FILE names cannot be read: {}", one_line(*path, 200)));
+    throw no_credentials(
+        formatted("the file that AWS_WEB_IDENTITY_TOKEN_FILE names cannot be read: {}", one_line(*path, 200)));
   const std::string usual =
       region.empty() ? "https://sts.amazonaws.com" : text("https://sts.", region, ".amazonaws.com");
   Exchange asked{"POST", environment("AWS_ENDPOINT_URL_STS").value_or(usual)};
   if (!http::keeps_secrets(asked.url, settings.proxy.value_or("")))
-    throw failed("AWS_ENDPOINT_URL_STS is neither https nor this machine: the token would be sent in the clear");
+    throw no_credentials(
+        "AWS_ENDPOINT_URL_STS is neither https nor this machine: the token would be sent in the clear");
   asked.headers = {"Content-Type: application/x-www-form-urlencoded", "Expect:"};
   asked.body = query_text({{"Action", "AssumeRoleWithWebIdentity"},
                            {"Version", "2011-06-15"},
@@ -135,7 +111,7 @@ std::optional<Credentials> of_web_identity(const http::HttpSettings& settings, c
     if (names.back() == "Expiration") found.expires_unix_s = http::parse_time(value);
   });
   if (reply.head.status != 200 || !is_whole || found.access_key_id.empty() || found.secret_access_key.empty())
-    throw failed(failure_text("STS gave no credentials for the web identity", reply));
+    throw no_credentials(failure_text("STS gave no credentials for the web identity", reply));
   return found;
 }
 
@@ -145,10 +121,10 @@ std::optional<Credentials> of_profile(const Profile& profile, bool is_wanted, st
   for (const char* const field :
        {"sso_session", "sso_start_url", "credential_process", "source_profile", "role_arn", "credential_source"})
     if (profile.find(field))
-      throw failed(formatted("profile '{}' uses {}: pass credentials=\"botocore\" (pip install botocore)",
-                             one_line(profile.name, 60), field));
+      throw no_credentials(formatted("profile '{}' uses {}: pass credentials=\"botocore\" (pip install botocore)",
+                                     one_line(profile.name, 60), field));
   if (is_wanted)
-    throw failed(formatted(
+    throw no_credentials(formatted(
         "profile '{}' {}", one_line(profile.name, 60),
         profile.is_found ? "has no aws_access_key_id and aws_secret_access_key" : "is in neither of the files of AWS"));
   note = profile.is_found ? "no keys" : "";
@@ -172,21 +148,21 @@ std::optional<Credentials> of_container(const http::HttpSettings& settings, std:
   if (!relative && !full) return std::nullopt;
   const std::string url = relative ? text("http://169.254.170.2", *relative) : *full;
   if (!is_container_host(url))
-    throw failed("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor an address of this machine");
+    throw no_credentials("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor an address of this machine");
   Exchange asked{"GET", url};
   std::optional<std::string> token = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN");
   if (const auto path = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")) {
     token = file_content(*path);
-    if (!token) throw failed("the file that AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE names cannot be read");
+    if (!token) throw no_credentials("the file that AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE names cannot be read");
   }
   if (token && token->find_first_of("\r\n") != token->npos)
-    throw failed("the authorization token of the container holds a line end");
+    throw no_credentials("the authorization token of the container holds a line end");
   if (token) asked.headers.push_back(text("Authorization: ", *token));
   http::HttpSettings direct = settings;
   direct.proxy = "";
   const Reply reply = exchange(std::move(asked), url.starts_with("https") ? settings : direct, kServiceTimeout);
   auto found = reply.head.status == 200 ? credentials_of_json(reply.body) : std::nullopt;
-  if (!found) throw failed(failure_text("the container gave no credentials", reply));
+  if (!found) throw no_credentials(failure_text("the container gave no credentials", reply));
   return found;
 }
 
@@ -219,218 +195,9 @@ std::optional<Credentials> of_instance(const http::HttpSettings& settings, std::
   if (roles.head.status != 200 || role.empty()) return std::nullopt;
   const Reply reply = exchange({"GET", below + percent_encoded(role, false), headers}, direct, kMetadataTimeout);
   auto found = reply.head.status == 200 ? credentials_of_json(reply.body) : std::nullopt;
-  if (!found) throw failed(failure_text("the instance metadata gave no credentials", reply));
+  if (!found) throw no_credentials(failure_text("the instance metadata gave no credentials", reply));
   return found;
 }
-
-bool is_same(const Credentials& one, const Credentials& other) {
-  return one.access_key_id == other.access_key_id && one.secret_access_key == other.secret_access_key &&
-         one.session_token == other.session_token && one.bearer_token == other.bearer_token;
-}
-
-// What a callable gave after its caller had gone.
-class LateAnswer {
- public:
-  void put(const Credentials& found) {
-    const Lock lock(mutex_);
-    found_ = found;
-  }
-  std::optional<Credentials> take() {
-    const Lock lock(mutex_);
-    return std::exchange(found_, std::nullopt);
-  }
-  bool is_there() {
-    const Lock lock(mutex_);
-    return found_.has_value();
-  }
-
- private:
-  Mutex mutex_;
-  std::optional<Credentials> found_ DAMACY_GUARDED_BY(mutex_);
-};
-
-struct Links {
-  std::vector<Link> all;
-  bool is_required = false;
-  bool is_anonymous = false;
-  std::shared_ptr<LateAnswer> late;  // of a callable; null: there is none
-};
-
-// What a chain gave. One thread asks at a time; others wait for it.
-class Answers {
- public:
-  using Time = CredentialSource::Time;
-
-  explicit Answers(std::shared_ptr<const Links> links) : links_(std::move(links)) {}
-
-  std::optional<Credentials> current(Time end) {
-    std::uint64_t before = 0;
-    {
-      const Lock lock(mutex_);
-      if (may_use()) return known_;
-      before = count_;
-      if (is_known_ && seconds_left() > kWaitSeconds) {
-        next_ask_unix_s_ = http::unix_now() + pause_s_;  // this caller asks, others go on
-        end = std::min(end, std::chrono::steady_clock::now() + kRefreshTimeout);
-      }
-    }
-    const Time began = std::chrono::steady_clock::now();
-    try {
-      const Turn turn(*this, end);
-      {
-        const Lock lock(mutex_);
-        if (count_ != before) return known_;  // another thread asked meanwhile
-        end = std::min(end, end_while_late());
-      }
-      return ask(end);
-    } catch (const Abandoned&) {  // by its deadline, which may come before `end`, or because nobody wants it
-      const Time now = std::chrono::steady_clock::now();
-      const Lock lock(mutex_);
-      if (links_->late && (now - began >= kAbandoned || end - now <= kLateWait)) note_late();
-      throw;
-    } catch (const Error& error) {
-      const Lock lock(mutex_);
-      if (links_->late && error.where().reason == "deadline") note_late();
-      if (!is_known_ || seconds_left() <= 0) throw;
-      next_ask_unix_s_ = http::unix_now() + pause_s_;
-      pause_s_ = std::min(2 * pause_s_, kLongestPauseSeconds);
-      return known_;
-    }
-  }
-
-  bool is_ready() {
-    const Lock lock(mutex_);
-    return !links_->late || may_use();
-  }
-
-  std::optional<Credentials> last() {
-    const Lock lock(mutex_);
-    return known_;
-  }
-
-  bool renew(const Credentials& used) {
-    const Time end = std::chrono::steady_clock::now() + std::chrono::seconds(Limits::storage_operation_s);
-    const Turn turn(*this, end);
-    {
-      const Lock lock(mutex_);
-      if (!known_ || !is_same(*known_, used)) return true;
-    }
-    const auto fresh = ask(end);
-    const Lock lock(mutex_);
-    return fresh && (!is_same(*fresh, used) || is_renewed());
-  }
-
-  std::string described() {
-    const Lock lock(mutex_);
-    return described_;
-  }
-
- private:
-  // While one lives, its thread asks. Its constructor waits for that of another thread.
-  class Turn {
-   public:
-    Turn(Answers& answers, Time end) : answers_(answers) {
-      Lock lock(answers_.mutex_);
-      while (answers_.is_asking_) {
-        if (std::chrono::steady_clock::now() >= end) throw late();
-        lock.unlock();
-        http::leave_if_unwanted();
-        lock.lock();
-        if (answers_.is_asking_) answers_.changed_.wait_for(lock, kLook);
-      }
-      answers_.is_asking_ = true;
-    }
-    ~Turn() {
-      const Lock lock(answers_.mutex_);
-      answers_.is_asking_ = false;
-      answers_.changed_.notify_all();
-    }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-
-   private:
-    Answers& answers_;
-  };
-
-  // After a call that did not answer in time, the requests of a batch do not wait for one each, but fail at once. Once
-  // in a while one calls again, for a short time. Throws Error(io, "deadline").
-  Time end_while_late() DAMACY_REQUIRES(mutex_) {
-    if (!is_late_ || links_->late->is_there()) return Time::max();
-    const Time now = std::chrono::steady_clock::now();
-    if (now < next_call_) throw late();
-    return now + kLateWait;
-  }
-
-  void note_late() DAMACY_REQUIRES(mutex_) {
-    next_call_ = std::chrono::steady_clock::now();
-    if (is_late_) next_call_ += std::exchange(late_pause_, std::min(2 * late_pause_, kLongestLatePause));
-    is_late_ = true;
-  }
-
-  // Requests may still be answered that were signed with those before.
-  bool is_renewed() DAMACY_REQUIRES(mutex_) {
-    return renewed_at_ && std::chrono::steady_clock::now() - *renewed_at_ < kJustRenewed;
-  }
-
-  // They are valid, and it is not time to ask for others.
-  bool may_use() DAMACY_REQUIRES(mutex_) {
-    const std::int64_t left = seconds_left();
-    return is_known_ && left > 0 && (left > kRefreshSeconds || http::unix_now() < next_ask_unix_s_);
-  }
-
-  std::int64_t seconds_left() DAMACY_REQUIRES(mutex_) {
-    if (!known_ || !known_->expires_unix_s) return std::int64_t{1} << 40;
-    return *known_->expires_unix_s - http::unix_now();
-  }
-
-  // In its turn.
-  std::optional<Credentials> ask(Time end) {
-    std::size_t at = 0;
-    bool is_required = links_->is_required;
-    {
-      const Lock lock(mutex_);
-      at = winner_;
-      if (known_) is_required = true;
-    }
-    std::string tried;
-    std::optional<Credentials> found;
-    for (; at < links_->all.size(); ++at) {
-      const Link& link = links_->all[at];
-      std::string note;
-      found = link.ask(note, end);
-      if (found) break;
-      tried += text(tried.empty() ? "" : ", ", link.name, note.empty() ? "" : text(" (", note, ")"));
-    }
-    if (!found && is_required) throw failed(formatted("no credentials in: {}", tried));
-    const Lock lock(mutex_);
-    if (found) winner_ = at;
-    if (known_ && found && !is_same(*known_, *found)) renewed_at_ = std::chrono::steady_clock::now();
-    known_ = found;
-    is_known_ = true;
-    ++count_;
-    pause_s_ = kAgainSeconds;
-    is_late_ = false;
-    late_pause_ = kLatePause;
-    described_ = found ? links_->all[at].name : text("none in: ", tried);
-    return known_;
-  }
-
-  const std::shared_ptr<const Links> links_;
-  Mutex mutex_;
-  Condition changed_;
-  bool is_asking_ DAMACY_GUARDED_BY(mutex_) = false;
-  std::uint64_t count_ DAMACY_GUARDED_BY(mutex_) = 0;  // of answers
-  std::size_t winner_ DAMACY_GUARDED_BY(mutex_) = 0;   // the links before it had nothing
-  std::optional<Credentials> known_ DAMACY_GUARDED_BY(mutex_);
-  bool is_known_ DAMACY_GUARDED_BY(mutex_) = false;
-  std::int64_t next_ask_unix_s_ DAMACY_GUARDED_BY(mutex_) = 0;
-  std::int64_t pause_s_ DAMACY_GUARDED_BY(mutex_) = kAgainSeconds;
-  std::optional<Time> renewed_at_ DAMACY_GUARDED_BY(mutex_);  // others took their place
-  bool is_late_ DAMACY_GUARDED_BY(mutex_) = false;            // the last call did not answer in time
-  Time next_call_ DAMACY_GUARDED_BY(mutex_){};                // then
-  milliseconds late_pause_ DAMACY_GUARDED_BY(mutex_) = kLatePause;
-  std::string described_ DAMACY_GUARDED_BY(mutex_);
-};
 
 class Chain final : public CredentialSource {
  public:
@@ -455,20 +222,20 @@ Credentials of_callable(const std::function<Credentials()>& ask, const std::shar
   if (auto found = late_answer->take()) return *found;
   const auto look = [end] {
     http::leave_if_unwanted();
-    if (std::chrono::steady_clock::now() >= end) throw late();
+    if (std::chrono::steady_clock::now() >= end) throw late_credentials();
   };
-  const auto call = [ask, late_answer] {
+  const auto is_whole = [](const Credentials& given) {
+    return !given.bearer_token.empty() || (!given.access_key_id.empty() && !given.secret_access_key.empty());
+  };
+  const auto call = [ask, late_answer, is_whole] {
     Credentials given = ask();
-    const bool is_whole =
-        !given.bearer_token.empty() || (!given.access_key_id.empty() && !given.secret_access_key.empty());
-    if (is_whole) late_answer->put(given);
+    if (is_whole(given)) late_answer->put(given);
     return given;
   };
   Credentials found =
       storage_result([call] { return StorageWatch::wait_behind(call); }, {.while_waiting = look});  // it can be left
   static_cast<void>(late_answer->take());
-  if (found.bearer_token.empty() && (found.access_key_id.empty() || found.secret_access_key.empty()))
-    throw failed("the callable gave neither a key with its secret nor a token");
+  if (!is_whole(found)) throw no_credentials("the callable gave neither a key with its secret nor a token");
   return found;
 }
 
