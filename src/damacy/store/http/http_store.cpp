@@ -76,18 +76,18 @@ class HttpStore final : public Store {
     const auto failure = damacy::failure_of([&] {
       check_key(key);
       const std::size_t usual = origin_->settings().head_bytes;
-      is_claimed = known_.get().claim(key);
+      is_claimed = known().claim(key);
       if (!is_claimed) {
-        if (reads > 0) known_.get().add_reads(key, reads);
+        if (reads > 0) known().add_reads(key, reads);
         return;
       }
       if (!origin_->service().is_ready()) return;
       auto expected = std::make_unique<ExpectedObject>();
-      const std::size_t count = known_.get().bytes_to_expect(bytes, from_end ? 0 : usual);
+      const std::size_t count = known().bytes_to_expect(bytes, from_end ? 0 : usual);
       expected->from_end = from_end && bytes > 0 && count == bytes;
       expected->reads = reads;
       expected->head.resize(count > 0 ? count : usual);
-      expected->old = known_.get().find_old(key);
+      expected->old = known().find_old(key);
       if (expected->old && !expected->old->has_head()) expected->old.reset();  // its bytes are wanted again
       const std::string condition = expected->old ? expected->old->unless_it_is() : std::string();
       auto first = origin_->begin({key, 0, expected->head.bytes(), condition, expected->from_end ? &ends : &begins,
@@ -95,14 +95,14 @@ class HttpStore final : public Store {
                                   {});
       if (!first) return;
       expected->first = std::move(*first);
-      known_.get().expect(key, std::move(expected));
+      known().expect(key, std::move(expected));
       is_expected = true;
     });
     static_cast<void>(failure);
-    if (is_claimed && !is_expected) known_.get().forget(key);
+    if (is_claimed && !is_expected) known().forget(key);
   }
   void unexpect(std::string_view key) noexcept override {
-    static_cast<void>(damacy::failure_of([&] { known_.get().remove_read(key).reset(); }));
+    static_cast<void>(damacy::failure_of([&] { known().remove_read(key).reset(); }));
   }
 
   std::vector<Entry> list(std::string_view prefix) override {
@@ -133,14 +133,14 @@ class HttpStore final : public Store {
   // looking for objects beside it.
   std::shared_ptr<HttpObject> find(std::string_view key, bool alone = false) {
     check_key(key);
-    if (auto known = known_.get().find(key)) return std::move(*known);
-    const KnownObjects::Asking asking(known_.get(), key);
-    if (auto known = known_.get().find(key)) return std::move(*known);  // kept by another thread meanwhile
-    std::unique_ptr<ExpectedObject> expected = known_.get().take_expected(key);
+    if (auto object = known().find(key)) return std::move(*object);
+    const KnownObjects::Asking asking(known(), key);
+    if (auto object = known().find(key)) return std::move(*object);  // kept by another thread meanwhile
+    std::unique_ptr<ExpectedObject> expected = known().take_expected(key);
     const SteadyTime asked = expected ? expected->asked : std::chrono::steady_clock::now();
-    const auto old = expected ? expected->old : known_.get().find_old(key);
+    const auto old = expected ? expected->old : known().find_old(key);
     auto object = ask(key, std::move(expected), old, alone);
-    known_.get().keep(key, object, asked);
+    known().keep(key, object, asked);
     return object;
   }
 
@@ -208,7 +208,7 @@ class HttpStore final : public Store {
       head.shrink();
       const std::uint64_t head_at = from_end ? version.size - head.size() : 0;
       object = std::make_shared<HttpObject>(origin_, std::string(key), std::move(version),
-                                            FirstBytes{std::move(head), head_at, reads, known_.get().head_counts()});
+                                            FirstBytes{std::move(head), head_at, reads, known().head_counts()});
       return std::nullopt;
     };
     origin_->attempts(key, head.size(), attempt_one, first);
@@ -239,6 +239,8 @@ class HttpStore final : public Store {
     });
     return page;
   }
+
+  KnownObjects& known() { return known_.get(); }
 
   const std::shared_ptr<const Origin> origin_;
   PerProcess<KnownObjects, std::chrono::milliseconds> known_;  // claims and requests of a parent are not its child's
