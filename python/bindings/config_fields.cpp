@@ -18,13 +18,6 @@
 namespace damacy::python {
 namespace {
 
-template <class Value, std::size_t n>
-Value find(const Named<Value> (&table)[n], const std::string& name, std::string_view what) {
-  for (const auto& entry : table)
-    if (entry.name == name) return entry.value;
-  throw Error(Status::inval, formatted("{}: there is no {}", what, name), "arguments");
-}
-
 AxisKey axis_of(const nb::handle& axis) {
   if (nb::isinstance<nb::str>(axis)) return {nb::cast<std::string>(axis)};
   return {"", nb::cast<std::int64_t>(axis)};
@@ -131,7 +124,7 @@ Config config_of(const nb::dict& fields) {
   for_named_settings([&](std::string_view name, auto member, const auto& values) {
     std::string chosen;
     take(name, chosen);
-    c.*member = find(values, chosen, name);
+    c.*member = find_named(values, chosen, name);
   });
   c.dtype = static_cast<Dtype>(nb::cast<int>(fields["dtype"]));
   c.device = device_of(nb::cast<std::string>(fields["device"]));

@@ -12,6 +12,8 @@
 
 #include "damacy/batch/config.h"
 #include "damacy/batch/stats.h"
+#include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 
@@ -53,6 +55,17 @@ inline constexpr Named<std::string Config::*> kTextSettings[] = {
     {"shared_cache", &Config::shared_cache},
     {"disk_cache", &Config::disk_cache},
 };
+
+// The entry of that name. Throws Error(inval, "arguments") with all names; `what` says what they name.
+template <class Value, std::size_t count>
+Value find_named(const Named<Value> (&table)[count], std::string_view name, std::string_view what) {
+  std::string names;
+  for (const auto& entry : table) {
+    if (entry.name == name) return entry.value;
+    names += formatted("{}{}", names.empty() ? "" : ", ", entry.name);
+  }
+  throw Error(Status::inval, formatted("no {} \"{}\"; there are: {}", what, name, names), "arguments");
+}
 
 // Settings that have one of a few names as their value.
 inline constexpr Named<OnError> kOnErrors[] = {

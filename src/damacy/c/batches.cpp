@@ -21,8 +21,8 @@
 
 using damacy::Config;
 using damacy::Error;
+using damacy::find_named;
 using damacy::formatted;
-using damacy::Named;
 using damacy::Stats;
 using damacy::Status;
 using damacy::detail::entries;
@@ -46,16 +46,6 @@ struct damacy_batch {
 };
 
 namespace {
-
-// The entry of that name; `what` names the table in the error, which lists the names.
-template <class Value, std::size_t n>
-Value find(const Named<Value> (&table)[n], std::string_view name, std::string_view what) {
-  for (const auto& entry : table)
-    if (entry.name == name) return entry.value;
-  std::string names;
-  for (const auto& entry : table) names += (names.empty() ? "" : ", ") + std::string(entry.name);
-  throw Error(Status::inval, formatted("no {} \"{}\"; there are: {}", what, name, names), "arguments");
-}
 
 damacy::Dtype dtype_of(std::string_view name) {
   for (int code = 0; code < damacy::kBatchDtypes; ++code)
@@ -115,14 +105,14 @@ int damacy_options_set_integer(damacy_options* options, const char* name, int64_
       if (optional == option) return static_cast<void>(config.*member = value);
     for (const auto& [flag, member] : damacy::kFlagSettings)
       if (flag == option) return static_cast<void>(config.*member = value != 0);
-    config.*find(damacy::kIntegerSettings, option, "integer option") = value;
+    config.*find_named(damacy::kIntegerSettings, option, "integer option") = value;
   });
 }
 
 int damacy_options_set_number(damacy_options* options, const char* name, double value) {
   return status_of([&] {
     Config& config = needed(options, "options").config;
-    config.*find(damacy::kNumberSettings, &needed(name, "name"), "option that is a number") = value;
+    config.*find_named(damacy::kNumberSettings, &needed(name, "name"), "option that is a number") = value;
   });
 }
 
@@ -137,7 +127,7 @@ int damacy_options_set_text(damacy_options* options, const char* name, const cha
     damacy::for_named_settings([&](std::string_view setting, auto member, const auto& values) {
       names += formatted(", {}", setting);
       if (option != setting) return;
-      config.*member = find(values, text, option);
+      config.*member = find_named(values, text, option);
       is_set = true;
     });
     for (const auto& [setting, member] : damacy::kTextSettings) {
@@ -228,7 +218,7 @@ int damacy_pipeline_close(damacy_pipeline* pipeline) {
 int damacy_pipeline_counter(const damacy_pipeline* pipeline, const char* name, int64_t* value) {
   return status_of([&] {
     const Stats stats = needed(pipeline, "pipeline").pipeline.stats();
-    needed(value, "value") = stats.*find(damacy::kCounters, &needed(name, "name"), "counter");
+    needed(value, "value") = stats.*find_named(damacy::kCounters, &needed(name, "name"), "counter");
   });
 }
 
