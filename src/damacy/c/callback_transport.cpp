@@ -14,8 +14,6 @@
 namespace damacy::detail {
 namespace {
 
-constexpr int kHighestTag = 32767;  // that every MPI allows
-
 class CallbackRequests final : public halo::Requests {
  public:
   CallbackRequests(const damacy_halo_callbacks& callbacks, std::int64_t rank, halo::Round round, halo::Tags tags)
@@ -111,7 +109,7 @@ class CallbackLibrary final : public halo::MessageLibrary {
 }  // namespace
 
 CallbackTransport::CallbackTransport(const damacy_halo_callbacks& callbacks)
-    : callbacks_(callbacks), tags_(std::make_shared<halo::MessageTags>(0, 1, kHighestTag)) {
+    : callbacks_(callbacks), tags_(std::make_shared<halo::MessageTags>(0, 1, halo::kHighestTag)) {
   if (callbacks.struct_size != sizeof callbacks)
     throw Error(Status::inval,
                 formatted("struct_size of the callbacks is {}, expected {}", callbacks.struct_size, sizeof callbacks),

@@ -30,7 +30,7 @@ std::string list_of(const std::vector<std::int64_t>& ranks) {
 }  // namespace
 
 std::shared_ptr<MessageTags> mpi_tags() {
-  return std::make_shared<MessageTags>(32767, 0, 32766);
+  return std::make_shared<MessageTags>(kHighestTag, 0, kHighestTag - 1);
 }
 
 MessageChannels::MessageChannels(std::unique_ptr<MessageLibrary> library, std::int64_t rank, int slots, int phases,

@@ -25,7 +25,7 @@ struct Tags {
 
 class MessageTags;  // those of the exchangers of one transport
 
-// The highest tag that every MPI allows is that of digests.
+// Those that every MPI allows; the highest one is that of digests.
 [[nodiscard]] std::shared_ptr<MessageTags> mpi_tags();
 
 // One message to each of some peers, and one from each. They may be sent again and again.

@@ -7,6 +7,8 @@
 
 namespace damacy::halo {
 
+inline constexpr int kHighestTag = 32767;  // that every MPI allows
+
 // The tags of the exchangers of one transport. Each exchanger has tags of its own for what it receives, so that ranks
 // may start their exchangers in different orders. Any thread.
 class MessageTags {
@@ -16,9 +18,9 @@ class MessageTags {
   MessageTags& operator=(const MessageTags&) = delete;
 
   int of_digests() const noexcept { return of_digests_; }
-  // The first of `count` consecutive tags, or of one if it is 0, that nobody has. Tags that were given back are taken
-  // again as late as possible, because a message may have been left behind. Throws Error(inval, kMisuse) if there are
-  // not as many, or after refuse().
+  // Takes `count` consecutive tags, at least one, and returns the first. Tags that were given back are taken again as
+  // late as possible, because a message may have been left behind. Throws Error(inval, kMisuse) if there are not as
+  // many, or after refuse().
   int take(int count);
   void give(int first) noexcept;
   // Digests were left behind: they have one tag, so the next exchanger's peers might receive them.
