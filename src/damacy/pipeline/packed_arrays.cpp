@@ -63,7 +63,7 @@ void warn_if_packed(const Array& array) {
     const Lock lock(all.mutex);
     all.untold.push_back(warning);
   }
-  log(LogLevel::warn, warning);  // last: whoever sees the record also finds the warning
+  log(LogLevel::warn, warning);  // after it was queued: its record makes Python look for warnings
 }
 
 void note_packed(const std::string& uri, std::string_view packed_by) {

@@ -253,10 +253,11 @@ Admitted PipelineImpl::admit_or_lose(QueuedSource& source, const OpenedByUri& op
         error.status() == Status::notfound || error.status() == Status::io || error.status() == Status::decode;
     const bool can_be_lost = is_unreadable && is_of_data && error.kind() != ErrorKind::unsupported_format;
     if (config.on_error == OnError::raise || !can_be_lost) throw;
-    if (!opened_any && ++source.lost > kLostAtMost) throw;
-    auto lost = admit_lost(sample, config, stream.layout(), Error(error).at_sample(source.admitted));
+    if (!opened_any && source.admitted >= kLostAtMost) throw;  // all of them are lost
+    const Error failure = Error(error).at_sample(source.admitted);
+    auto lost = admit_lost(sample, config, stream.layout(), failure);
     if (!lost) throw;
-    if (!source.first_lost) source.first_lost = std::current_exception();
+    if (!source.first_lost) source.first_lost = std::make_exception_ptr(Error(failure).in_stage("push"));
     return std::move(*lost);
   }
 }

@@ -147,7 +147,10 @@ TEST_F(OneArray, a_source_of_which_nothing_can_be_opened_is_an_error) {
     Config config = small_config(2);
     config.on_error = on_error;
     Pipeline one(config);
-    EXPECT_EQ(error_of([&] { one.push(std::vector<Sample>{lost}); }).status(), Status::notfound);
+    const Error error = error_of([&] { one.push(std::vector<Sample>{lost}); });
+    EXPECT_EQ(error.status(), Status::notfound);
+    EXPECT_EQ(error.where().sample_index, 0);
+    EXPECT_EQ(error.where().what, "push");
     Pipeline good(config);
     good.push(std::vector<Sample>{lost, crop(0, 0)});
     good.push(std::vector<Sample>(4, lost));

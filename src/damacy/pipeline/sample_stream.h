@@ -32,9 +32,7 @@ struct QueuedSource {
   bool exhausted = false;
   std::exception_ptr failure;  // the exception of next(), after `pulled`, or the error of a refused sample
   bool refused = false;
-  // Samples of arrays that could not be opened, while no other could be.
-  std::int64_t lost = 0;
-  std::exception_ptr first_lost;
+  std::exception_ptr first_lost;  // of the first sample whose arrays could not be opened
 };
 
 class SampleStream {
