@@ -13,7 +13,8 @@ struct MemoryBlock {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::shared_ptr<void> owner;
-  // For damacy._device.exchange: whether other libraries use the memory too, and a stream that its owner named.
+  // For damacy._device.exchange: whether other libraries use the memory too, and the stream of its owner, as numbered
+  // there.
   bool is_shared = false;
   std::int64_t stream = 0;
 };

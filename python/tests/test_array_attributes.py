@@ -222,7 +222,7 @@ def test_a_warning_is_one_line_of_limited_length(tmp_path, caplog):
 
 @contextlib.contextmanager
 def untold(path):
-    """A pipeline whose warning of `path` is not told yet, as a thread of its own leaves it."""
+    """A pipeline with a queued warning of `path`, as one of its threads leaves it."""
     with Pipeline(Config(batch_size=1, device="cpu", dtype="i16", n_io_threads=1)) as pipeline:
         pipeline._native.push([Sample(path, [(0, 2), (0, 3)])])
         yield pipeline

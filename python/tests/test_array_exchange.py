@@ -133,7 +133,7 @@ def test_work_on_memory_of_torch_follows_and_precedes_that_of_its_current_stream
 def test_work_on_exported_memory_follows_and_precedes_that_of_its_users(queue, torch):
     array = new()
     array[...] = new()
-    assert calls_of(queue) == [("copy",)]  # nobody else has it
+    assert calls_of(queue) == [("copy",)]  # no other library uses it yet
     array[2:].__cuda_array_interface__  # noqa: B018
     assert calls_of(queue) == []
     array[...] = new()

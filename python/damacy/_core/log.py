@@ -53,8 +53,8 @@ def set_log_quiet(quiet: bool) -> None:
 
 
 def drain(*, warn: bool = True, raises: bool = True) -> None:
-    """Pass the native records that are queued so far to the Python logger, and with `warn` give the warnings that are
-    not yet told. Without `raises`, one that a filter makes an error is only logged.
+    """Pass the native records that are queued so far to the Python logger. With `warn`, also issue the queued warnings;
+    without `raises`, a warning that a filter turns into an exception is dropped: its text is in the log.
 
     A program that has not loaded `logging` has no handlers: its records are dropped."""
     native = sys.modules.get("damacy._native")  # None before it is loaded and when the interpreter has unloaded it

@@ -32,7 +32,7 @@ class MadePerProcess {
     return now->thing;
   }
 
-  // A parent's stays as it is.
+  // Destroys that of this process; a forked child leaves its parent's alone.
   void drop() noexcept {
     const Made* const made = made_.load(std::memory_order_acquire);
     if (made != nullptr && made->epoch == fork_epoch()) delete made;

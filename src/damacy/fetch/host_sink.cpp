@@ -109,8 +109,8 @@ bool HostSink::take(std::size_t thread, std::size_t chunk, std::span<const std::
   }
 }
 
-// Of a chunk that does not decode: a cache on the disk may have damaged bytes of it, which the store has not. False: it
-// has none, or the store's bytes do not decode either.
+// Of a chunk that does not decode: a cache may have damaged bytes of it, which the store has not. False: none has, or
+// the store's bytes do not decode either. Those who joined are not held by a thread that waits for storage.
 bool HostSink::read_again(const ReadChunk& read, std::vector<ChunkConsumer>& joined) {
   const ChunkPlace& where = chunks_->where(read.chunk);
   Object& object = *chunks_->object_with(read.chunk);

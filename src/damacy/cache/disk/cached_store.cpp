@@ -63,8 +63,8 @@ class CachedObject final : public Object {
     std::memcpy(&stamp_.device, digest.data(), sizeof stamp_.device);
     std::memcpy(&stamp_.inode, digest.data() + sizeof stamp_.device, sizeof stamp_.inode);
     stamp_.size = version.size;
-    // A version may be told by its object only from some time on: its stamp is the same before and after. What never
-    // changes may be opened without its object, and has always been told.
+    // An object without a version is handed out bare until it has one. Its stamp must not differ then: it is the
+    // object's own. An object that never changes may be opened without its remote one, and always has a version.
     if (!shared_->remote->is_immutable()) stamp_ = remote_->stamp();
   }
 
