@@ -494,7 +494,7 @@ AHEAD_FAULTS = [
     (
         "what is not wanted any more is asked for",
         "store/http/http_store.cpp",
-        "known_.get().remove_read(key).reset();",
+        "known().remove_read(key).reset();",
         "static_cast<void>(key);",
     ),
     (
