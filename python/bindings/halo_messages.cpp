@@ -33,10 +33,10 @@ class PythonRequests final : public halo::Requests {
     in_python([this] { requests_.reset(); });
   }
 
-  void post() override { call(message_names().post); }
-  void send() override { call(message_names().send); }
-  void wait_received() override { call(message_names().wait_received); }
-  void wait_sent() override { call(message_names().wait_sent); }
+  void post() override { call(&MessageNames::post); }
+  void send() override { call(&MessageNames::send); }
+  void wait_received() override { call(&MessageNames::wait_received); }
+  void wait_sent() override { call(&MessageNames::wait_sent); }
 
   std::vector<std::int64_t> missing() override {
     return in_python([this] { return nb::cast<std::vector<std::int64_t>>(requests_.attr("missing")()); });
@@ -54,8 +54,8 @@ class PythonRequests final : public halo::Requests {
   }
 
  private:
-  void call(PyObject* name) {
-    in_python([&] { requests_.attr(nb::handle(name))(); });
+  void call(MessageName name) {
+    in_python([&] { requests_.attr(nb::handle(message_names().*name))(); });
   }
 
   nb::object requests_;

@@ -27,10 +27,13 @@ struct MessageNames {
   PyObject* wait_sent = PyUnicode_InternFromString("wait_sent");
 };
 
+// Needs the GIL.
 inline const MessageNames& message_names() {
   static const MessageNames names;
   return names;
 }
+
+using MessageName = PyObject* MessageNames::*;
 
 inline Dims dims_of(nb::handle sequence) {
   Dims dims;

@@ -2,6 +2,8 @@
 real MPI are in tests/end_to_end/test_halo_ranks.py."""
 
 import gc
+import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -151,3 +153,11 @@ def test_a_transport_whose_peer_was_late_refuses_another_exchanger(monkeypatch):
         halo.Exchanger(plan, transport)
     with pytest.raises(RuntimeError, match="could not be constructed, .* make another transport, on all ranks"):
         halo.Exchanger(plan, transport)
+
+
+def test_names_of_python_are_made_with_the_gil():
+    """Python's allocator checks it in this mode. Without it Python 3.12 ends in the first exchange."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", "retried and 1"]
+    checked = os.environ | {"PYTHONMALLOC": "debug"}
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=50, env=checked)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
