@@ -46,6 +46,8 @@ from damacy._pipeline.shared_cache import SharedCache
 from damacy._pipeline.take import Take
 
 if TYPE_CHECKING:  # loaded on first use
+    from damacy import cufile_driver as cufile_driver
+    from damacy import defaults as defaults
     from damacy._open.arrays import Array
     from damacy._open.groups import Group, Plate
     from damacy._open.images import Image
@@ -61,7 +63,13 @@ if TYPE_CHECKING:  # loaded on first use
     from damacy._stores.mounts import mount, mounts, unmount
     from damacy._stores.options import Secret, StoreOptions
     from damacy._stores.references import ReferenceStore
+    from damacy.cufile import CuFile as CuFile
+    from damacy.cufile import clear_page_cache as clear_page_cache
+    from damacy.cufile import drop_system_page_cache as drop_system_page_cache
+    from damacy.mmap import Mmap as Mmap
     from damacy.remote_file import RemoteEndpointType, RemoteFile
+    from damacy.remote_file import infer_remote_endpoint_type as infer_remote_endpoint_type
+    from damacy.remote_file import is_remote_file_available as is_remote_file_available
 
 __version__: str
 
@@ -138,10 +146,14 @@ _LAZY = {
     "damacy._stores.options": ("Secret", "StoreOptions"),
     "damacy._stores.references": ("ReferenceStore",),
     "damacy.cufile": ("CuFile", "CompatMode", "bounce_buffer_free", "memory_register", "memory_deregister")
-    + ("get_page_cache_info", "drop_file_page_cache"),
-    "damacy.remote_file": ("RemoteFile", "RemoteEndpointType"),
+    + ("get_page_cache_info", "drop_file_page_cache", "drop_system_page_cache", "clear_page_cache"),
+    "damacy.mmap": ("Mmap",),
+    "damacy.remote_file": ("RemoteFile", "RemoteEndpointType", "infer_remote_endpoint_type")
+    + ("is_remote_file_available",),
     "damacy._device.array": ("DeviceArray", "asarray", "empty"),
 }
+# Modules that KvikIO's package has as attributes; import_module sets them here.
+_LAZY_MODULES = ("cufile", "cufile_driver", "defaults", "mmap", "remote_file")
 
 
 def __getattr__(name: str) -> Any:
@@ -152,6 +164,8 @@ def __getattr__(name: str) -> Any:
         native = importlib.import_module("damacy._native")
         globals()["__version__"] = native.__version__
         return native if name == "_native" else native.__version__
+    if name in _LAZY_MODULES:
+        return importlib.import_module(f"damacy.{name}")
     for module, names in _LAZY.items():
         if name in names:
             found = globals()[name] = getattr(importlib.import_module(module), name)
@@ -160,4 +174,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *(name for names in _LAZY.values() for name in names)})
+    return sorted({*globals(), *_LAZY_MODULES, *(name for names in _LAZY.values() for name in names)})

@@ -37,12 +37,16 @@ from damacy._fileio.future import IOFuture as IOFuture
 from damacy._fileio.future import IOFutureStream as IOFutureStream
 from damacy._fileio.future import as_completed as as_completed
 from damacy._fileio.future import wait as wait
+from damacy._fileio.page_cache import clear_page_cache as clear_page_cache
 from damacy._fileio.page_cache import drop_file_page_cache as drop_file_page_cache
+from damacy._fileio.page_cache import drop_system_page_cache as drop_system_page_cache
 from damacy._fileio.page_cache import get_page_cache_info as get_page_cache_info
 
 CancelledError = concurrent.futures.CancelledError
-for _public in (CuFile, IOFuture, IOFutureStream, as_completed, wait, drop_file_page_cache, get_page_cache_info):
+for _public in (CuFile, IOFuture, IOFutureStream, as_completed, wait):
     _public.__module__ = __name__
+for _of_pages in (clear_page_cache, drop_file_page_cache, drop_system_page_cache, get_page_cache_info):
+    _of_pages.__module__ = __name__
 atexit.register(_native.io_end_with_python)
 _native.cufile_look_in([path for path in sys.path if path.endswith(("site-packages", "dist-packages"))])
 

@@ -112,12 +112,12 @@ def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
 # -- the values --------------------------------------------------------------------------------------------------------
 
 
-def get(key: str) -> Any:
+def get(config_name: str) -> Any:
     """The current value of a setting. Raises `KeyError` for an unknown key."""
-    if key not in _CHECKS:
-        raise KeyError(key)
-    value = _native().io_settings()[key]
-    return CompatMode(value) if key == "compat_mode" else value
+    if config_name not in _CHECKS:
+        raise KeyError(config_name)
+    value = _native().io_settings()[config_name]
+    return CompatMode(value) if config_name == "compat_mode" else value
 
 
 class _Restoring:
@@ -149,7 +149,7 @@ def _apply(values: dict[str, Any]) -> dict[str, Any]:
     return before
 
 
-def set(*arguments: Any) -> _Restoring:  # noqa: A001  KvikIO's name
+def set(*config: Any) -> _Restoring:  # noqa: A001  KvikIO's name
     """`set({key: value, ...})` or `set(key, value)`: checks all values, then applies all.
 
     As a context manager it restores, on exit, the values from before the call.
@@ -157,10 +157,10 @@ def set(*arguments: Any) -> _Restoring:  # noqa: A001  KvikIO's name
     Raises `KeyError` for an unknown key, `ValueError` or `OverflowError` for a value out of range, `TypeError` for a
     value of another type. Nothing is changed then.
     """
-    if len(arguments) == 1 and isinstance(arguments[0], Mapping):
-        values = dict(arguments[0])
-    elif len(arguments) == 2 and isinstance(arguments[0], str):
-        values = {arguments[0]: arguments[1]}
+    if len(config) == 1 and isinstance(config[0], Mapping):
+        values = dict(config[0])
+    elif len(config) == 2 and isinstance(config[0], str):
+        values = {config[0]: config[1]}
     else:
         raise ValueError("expected set({key: value, ...}) or set(key, value)")
     return _Restoring(_apply(_checked(values)))
@@ -199,9 +199,9 @@ def is_compat_mode_preferred() -> bool:
     return bool(native.cufile_preference()[0])
 
 
-def compat_mode_reset(enable: bool | CompatMode | str | int) -> None:
+def compat_mode_reset(compatmode: bool | CompatMode | str | int) -> None:
     """Sets the mode; True is ON, False is OFF."""
-    set("compat_mode", enable)
+    set("compat_mode", compatmode)
 
 
 def get_num_threads() -> int:

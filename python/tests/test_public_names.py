@@ -17,7 +17,8 @@ Dtype Status ArrayInfo Cf Explanation StageLoad MemoryPart MemoryPlan DamacyErro
 InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError
 OutOfMemory ShutdownError set_log_level set_log_quiet open DeviceArray asarray empty"""
 OF_CUFILE = """CompatMode CuFile IOFuture IOFutureStream as_completed wait preadv_many counters explain memory_register
-memory_deregister bounce_buffer_free get_page_cache_info drop_file_page_cache ClosedFileError CudaError FileIOError
+memory_deregister bounce_buffer_free get_page_cache_info drop_file_page_cache drop_system_page_cache
+clear_page_cache ClosedFileError CudaError FileIOError
 CuFileLibraryError FileOpenError OpenModeError ShortReadError"""
 OF_TRAINING = "Loader"
 OF_STITCH = "Writer"
@@ -31,6 +32,8 @@ HOMES = [
         "damacy.training": OF_TRAINING,
         "damacy.samplers": OF_SAMPLERS,
         "damacy.stitch": OF_STITCH,
+        "damacy.mmap": "Mmap",
+        "damacy.remote_file": "is_remote_file_available infer_remote_endpoint_type",
     }.items()
     for name in names.split()
 ]

@@ -247,3 +247,13 @@ def test_a_child_refuses_device_requests(path):
             finally:
                 os._exit(1)
         assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_region_is_read_into_gpu_memory(path):
+    with damacy.Mmap(path, initial_map_size=1_000_000, initial_map_offset=777) as region:
+        target = on_gpu(1_000_000)
+        assert region.read(target[:100_000], 100_000, 777) == 100_000
+        assert region.pread(target[100_000:], offset=100_777, task_size=50_000).get() == 900_000
+        assert (host(target) == DATA[777:1_000_777]).all()
+        with pytest.raises(IndexError, match="the region is 777 to 1000777"):
+            region.read(target, 1_000_000, 778)

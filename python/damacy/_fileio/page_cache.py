@@ -1,4 +1,4 @@
-"""Counts the pages of a file in the page cache, and drops them."""
+"""Counts the pages of a file in the page cache, and drops them, or those of the whole machine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 from damacy import _native
 from damacy._fileio.errors import make_file_error
+
+_DROP_CACHES = "/proc/sys/vm/drop_caches"
 
 
 def _borrowed_descriptor(file: Any, flags: int) -> tuple[int, bool]:
@@ -45,3 +47,24 @@ def drop_file_page_cache(file: Any, offset: int = 0, length: int = 0, sync_first
     finally:
         if is_ours:
             os.close(descriptor)
+
+
+def drop_system_page_cache(reclaim_dentries_and_inodes: bool = True, sync_first: bool = True) -> bool:
+    """Drops the page cache of the whole machine; with `reclaim_dentries_and_inodes` also names and attributes of files.
+
+    With `sync_first`, dirty pages are written to storage before. Returns False if this process is not allowed to: only
+    root is. No other program, such as sudo, is started for it. For one file, `drop_file_page_cache` needs no rights.
+    """
+    if sync_first:
+        os.sync()
+    try:
+        with open(_DROP_CACHES, "w", encoding="ascii") as file:
+            file.write("3" if reclaim_dentries_and_inodes else "1")
+    except OSError:
+        return False
+    return True
+
+
+def clear_page_cache(reclaim_dentries_and_inodes: bool = True, clear_dirty_pages: bool = True) -> bool:
+    """`drop_system_page_cache` by its former name in KvikIO; `clear_dirty_pages` is `sync_first`."""
+    return drop_system_page_cache(reclaim_dentries_and_inodes, clear_dirty_pages)
