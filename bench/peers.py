@@ -135,7 +135,7 @@ class Damacy(Loader):
 
     def explain(self) -> str | None:
         explain = getattr(self._pipeline, "explain", None)
-        return str(explain()) if explain else None
+        return str(explain().text) if explain else None
 
     def close(self) -> None:
         self._pipeline.close()
