@@ -149,6 +149,10 @@ def test_result_files_that_it_links_exist():
     assert [path for path in linked if not (ROOT / path).is_file()] == []
 
 
+def test_there_are_at_most_35_result_files():
+    assert len(list((ROOT / "bench" / "results").glob("*.json"))) <= 35
+
+
 def test_result_files_that_pages_name_exist():
     results = ROOT / "bench" / "results"
     there = {path.stem for path in results.glob("*.json")}
