@@ -39,7 +39,7 @@ from damacy._stitch.output import Output
 from damacy._stitch.sums import Elements, Sums, bytes_needed, labels_as
 from damacy._stitch.windows import Box, Cells, Region, regions_from
 from damacy.samplers import SlidingGrid
-from damacy.typing import Blend, DtypeLike
+from damacy.typing import Blend, DtypeLike, Progress
 
 __all__ = ["Writer"]
 
@@ -78,6 +78,7 @@ class Writer:
         overwrite: replace an output that is there.
         max_bytes: the most memory for voxels that are not final, an int or text such as `"8 GiB"`; `ValueError` if
             stitching needs more.
+        progress: called at the end of each `add` with the number of windows added so far, and of all.
 
     Sums and weights are f32, added in the order of the grid and divided once. Integers are then rounded to the nearest,
     and limited to the range of the type. Rows whose `valid` is False are left out; the other windows count alone there.
@@ -101,6 +102,7 @@ class Writer:
         shards: Sequence[int] | None = None,
         overwrite: bool = False,
         max_bytes: int | str = 4 << 30,
+        progress: Progress | None = None,
     ) -> None:
         if not isinstance(grid, SlidingGrid):
             raise TypeError(f"grid must be a damacy.samplers.SlidingGrid (got {type(grid).__name__})")
@@ -139,6 +141,7 @@ class Writer:
         self._shards = self._per_axis(shards, "shards")
         self._regions, self._fills_chunks, self._needed = self._planned(as_bytes(max_bytes, "max_bytes"), axes)
         self._length = len(grid)
+        self._progress = progress
         self._next = 0
         self._region = 0
         self._sums: Sums | None = None
@@ -181,6 +184,8 @@ class Writer:
             self._sums.add(region, index, values[row] if valid else None, self._write)
         self._next += len(rows)
         self._state = "open"
+        if self._progress is not None:
+            self._progress(self._next, self._length)
 
     def close(self) -> None:
         """Complete the output. `ValueError`, and no output, if windows are missing. Idempotent."""

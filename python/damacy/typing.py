@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, Union
 
@@ -26,6 +26,7 @@ __all__ = [
     "GpuDecoder",
     "OnError",
     "Pad",
+    "Progress",
     "Rounding",
     "ShardBy",
     "Source",
@@ -60,6 +61,10 @@ Rounding = Literal["truncate", "nearest"]
 
 Blend = Literal["constant", "gaussian", "hann", "crop"]
 """How `damacy.stitch.Writer` combines windows that overlap."""
+
+
+Progress = Callable[[int, int], object]
+"""Is called with how much of long work is done, and how much there is. What it returns is ignored."""
 
 
 class _ElementType(Protocol):

@@ -110,6 +110,27 @@ def test_blocks_double_until_the_index_fits(tmp_path):
         ForegroundIndex.build(uri, max_bytes=71)
 
 
+def test_progress_is_called_after_each_chunk_of_all_labels(tmp_path):
+    arrays = joined(pair(tmp_path, blobs(1), "a"), pair(tmp_path, blobs(2)[:17], "b"))
+    chunks = 8 * 9 + 4 * 9
+    calls = []
+    index = ForegroundIndex.build(arrays["label"], progress=lambda *numbers: calls.append(numbers))
+    assert calls == [(done, chunks) for done in range(1, chunks + 1)]
+    calls.clear()
+    wanted = {"length": 3, "progress": lambda *numbers: calls.append(numbers)}
+    ForegroundCrops(arrays, (9, 9), index=tmp_path / "kept.npz", **wanted)
+    assert len(calls) == chunks
+    ForegroundCrops(arrays, (9, 9), index=tmp_path / "kept.npz", **wanted)
+    ForegroundCrops(arrays, (9, 9), index=index, **wanted)
+    assert len(calls) == chunks, "an index that is there was built again"
+
+
+def test_an_error_of_progress_ends_the_build(tmp_path):
+    uri = stored(tmp_path / "a.zarr", np.ones((23, 30), "u1"), (8, 7))
+    with pytest.raises(ZeroDivisionError):
+        ForegroundIndex.build(uri, progress=lambda done, _: 1 // (done - 2))
+
+
 def test_each_chunk_is_read_once(tmp_path, monkeypatch):
     import damacy.samplers._label_files as files
 

@@ -152,6 +152,22 @@ def test_any_grid_is_stitched_as_the_reference(tmp_path_factory, of, blend, chan
         assert not writer._sums._planes
 
 
+def test_progress_is_called_at_the_end_of_each_add(tmp_path):
+    grid = SlidingGrid({"a.zarr": (20, 11)}, (4, 5), overlap=2)
+    calls = []
+    with Writer(tmp_path / "out.zarr", grid, progress=lambda *numbers: calls.append(numbers)) as writer:
+        add_all(writer, grid, [np.ones((4, 5), "f4")] * len(grid))
+    assert calls == [(min(first + ROWS, len(grid)), len(grid)) for first in range(0, len(grid), ROWS)]
+
+
+def test_an_error_of_progress_discards_the_output(tmp_path):
+    grid = SlidingGrid({"a.zarr": (20, 11)}, (4, 5), overlap=2)
+    with pytest.raises(ZeroDivisionError):
+        with Writer(tmp_path / "out.zarr", grid, progress=lambda done, _: 1 // (done - ROWS)) as writer:
+            add_all(writer, grid, [np.ones((4, 5), "f4")] * len(grid))
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("blend", ["constant", "crop"])
 @pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "f2", "f4", "f8"])
 def test_the_identity_of_exact_numbers_gives_the_image_back(tmp_path, blend, dtype):

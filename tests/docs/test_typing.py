@@ -87,7 +87,7 @@ weighted: Sampler = Weighted(grid, [0.5, 1], length=3)
 windows = Windows({"x": (("era5.zarr", ["t2m", "u10"]), (-3, 1)), "y": ("era5.zarr/t2m", (6, 7))}, seed=1)
 stacked: Sampler = Windows({"x": (["a", "b"], (0, 1)), "y": (info, (0, 1))}, extents={"x": 3}, within=(0, 5))
 print(windows.times(windows.samples(0, 0, 3)), windows.boxes(0, 0, 3).shape)
-index = ForegroundIndex.build(["a.zarr", info], classes=[1, 2])
+index = ForegroundIndex.build(["a.zarr", info], classes=[1, 2], progress=print)
 index.save("a.npz")
 arrays = {"image": ["a.zarr"], "label": ["b.zarr"]}
 foreground: Sampler = ForegroundCrops(arrays, (3, 3), length=4, classes={1: 0.5, 2: 1}, index=index)
@@ -106,7 +106,8 @@ from damacy.typing import Blend
 blend: Blend = "hann"
 grid = SlidingGrid(["a.zarr"], {"z": 8}, overlap=2)
 with Loader(grid, damacy.Config(batch_size=1), tail="short") as loader:
-    with Writer(pathlib.Path("out.zarr"), grid, dtype=np.uint8, blend=blend, max_bytes="1 GiB") as writer:
+    out = pathlib.Path("out.zarr")
+    with Writer(out, grid, dtype=np.uint8, blend=blend, max_bytes="1 GiB", progress=print) as writer:
         for batch in loader:
             writer.add(batch.numpy(), batch)
 needed: int = writer.needed_bytes

@@ -21,6 +21,7 @@ from damacy.samplers._label_levels import LabelLevel
 from damacy.samplers._random_crops import RandomCrops
 from damacy.samplers._sampler import BoxSampler, PerAxis, checked_stream
 from damacy.samplers._within import Within
+from damacy.typing import Progress
 
 _COIN, _CLASS, _BLOCK = 128, 129, 130  # purposes of the draws
 _ONE = 1 << 53
@@ -39,6 +40,7 @@ class ForegroundCrops(BoxSampler):
       default the labels are read when the sampler is made.
     * `level`: of label images, the level of which the index is made. See `ForegroundIndex.build`; a crop then holds the
       place of a voxel that has the class at this level. `ValueError` if `index` is of another level.
+    * `progress`: called while the index is built; see `ForegroundIndex.build`.
     * Other arguments are as for `RandomCrops`, with samples of several arrays; `stream` is only 2.
 
     A block that holds the class is drawn by its number of voxels, then a crop evenly among the places that contain the
@@ -56,6 +58,7 @@ class ForegroundCrops(BoxSampler):
         classes: Iterable[int] | Mapping[int, float] | None = None,
         index: ForegroundIndex | str | os.PathLike[str] | None = None,
         level: int | None = None,
+        progress: Progress | None = None,
         seed: int = 0,
         weights: Sequence[float] | None = None,
         align: PerAxis = 1,
@@ -77,7 +80,7 @@ class ForegroundCrops(BoxSampler):
         self._foreground = float(foreground)
         wanted = _weights(classes)
         labels = labels_of(self._origins, label)
-        found = _index(index, labels, self._crops._extents, wanted, level)
+        found = _index(index, labels, self._crops._extents, wanted, level, progress)
         known = found.classes
         for number in wanted or ():
             if number not in known:
@@ -155,6 +158,7 @@ def _index(
     extents: tuple[int, ...],
     classes: Mapping[int, float] | None,
     level: int | None,
+    progress: Progress | None,
 ) -> ForegroundIndex:
     if isinstance(index, ForegroundIndex):
         return _of_level(index, level, "index")
@@ -176,7 +180,9 @@ def _index(
                 least = list(map(min, least, level.extents(crop)))
         return tuple(max(1, extent) for extent in least)
 
-    found = ForegroundIndex._built([label.uri for label in labels.distinct], classes, level, block_of)
+    found = ForegroundIndex._built(
+        [label.uri for label in labels.distinct], classes, level, block_of, progress=progress
+    )
     if index is not None:
         found.save(index)
     return found

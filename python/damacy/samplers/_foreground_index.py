@@ -17,9 +17,9 @@ from damacy._pipeline.cropped_arrays import is_source, looked_at, not_negative, 
 from damacy._pipeline.same_place import Scaled
 from damacy._pipeline.sample import uri_text
 from damacy.samplers._label_blocks import LabelBlocks, no_blocks, rows_of
-from damacy.samplers._label_files import chunks_of, stamp_of
+from damacy.samplers._label_files import chunk_count, chunks_of, stamp_of
 from damacy.samplers._label_levels import LabelLevel, labels_read, path_of, same_level
-from damacy.typing import Source
+from damacy.typing import Progress, Source
 
 _FORMAT = 1
 _BLOCK = 8  # voxels an axis, at first
@@ -55,6 +55,7 @@ class ForegroundIndex:
         level: int | None = None,
         block: int | Sequence[int] | None = None,
         max_bytes: int = 64 << 20,
+        progress: Progress | None = None,
     ) -> ForegroundIndex:
         """Read one label, or several, once, chunk by chunk.
 
@@ -63,12 +64,15 @@ class ForegroundIndex:
           voxels, and world coordinates say where its blocks lie in the label. Classes that it lacks are not found.
         * `block`: the extents of blocks in voxels of the level, one number or one an axis; by default 8. All blocks are
           doubled on every axis until the index has at most `max_bytes` bytes.
+        * `progress`: called after each chunk with the number of chunks read so far, and of all.
 
         `ValueError` if elements are not integers, or if a label has no such level. Raises the errors of reading a
         batch.
         """
         labels = cast("Iterable[Source]", [label] if is_source(label) else label)
-        return cls._built(labels, classes, level, lambda _, level: _extents(block, len(level.shape)), max_bytes)
+        return cls._built(
+            labels, classes, level, lambda _, level: _extents(block, len(level.shape)), max_bytes, progress
+        )
 
     @classmethod
     def _built(
@@ -78,6 +82,7 @@ class ForegroundIndex:
         level: int | None,
         block_of: Callable[[str, LabelLevel], tuple[int, ...]],
         max_bytes: int = 64 << 20,
+        progress: Progress | None = None,
     ) -> ForegroundIndex:
         """As `build`; `block_of` gives the extents of blocks for the uri of a label and its level."""
         number = 0 if level is None else not_negative(level, "level")
@@ -94,12 +99,16 @@ class ForegroundIndex:
         label_of = {each.uri: uri for uri, each in read.items()}
         waiting: dict[str, list[tuple[Any, Any, Any]]] = {uri: [] for uri in labels}
         rows = 0
-        for read_uri, start, voxels in chunks_of({each.uri: each.look for each in read.values()}):
+        looks = {each.uri: each.look for each in read.values()}
+        chunks = chunk_count(looks)
+        for done, (read_uri, start, voxels) in enumerate(chunks_of(looks), 1):
             uri = label_of[read_uri]
             waiting[uri].append(rows_of(voxels, start, labels[uri], wanted))
             rows += len(waiting[uri][-1][0])
             if rows > _MOST_AT_ONCE:
                 labels, rows = _added(labels, waiting, most), 0
+            if progress is not None:
+                progress(done, chunks)
         looked_for = None if wanted is None else tuple(sorted(wanted))
         return cls(_added(labels, waiting, most), stamps, {uri: each.level for uri, each in read.items()}, looked_for)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import math
 import os
 import urllib.parse
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,13 @@ def _path(uri: str) -> str:
         return uri
     parts = urllib.parse.urlsplit(uri)
     return urllib.parse.unquote(parts.path)
+
+
+def chunk_count(looks: Mapping[str, Any]) -> int:
+    """How many chunks `chunks_of` gives."""
+    return sum(
+        math.prod(-(-size // extent) for size, extent in zip(look.shape, look.chunks)) for look in looks.values()
+    )
 
 
 def chunks_of(looks: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...], I64]]:
