@@ -2,19 +2,6 @@
 # cross layers. Also the fake libraries for tests.
 set(DAMACY_TEST_FILES ${CMAKE_CURRENT_LIST_DIR}/../tests)
 
-# Fakes of nvCOMP for tests: two supported versions, one that is too old, one without functions.
-function(damacy_add_fake_nvcomp)
-  foreach(fake "4 4100" "5 5200" "6 6000" "hollow 5100")
-    string(REPLACE " " ";" fake ${fake})
-    list(GET fake 0 name)
-    list(GET fake 1 version)
-    add_library(damacy_fake_nvcomp_${name} SHARED ${DAMACY_TEST_FILES}/fakes/nvcomp/fake_nvcomp.cpp)
-    target_compile_definitions(damacy_fake_nvcomp_${name} PRIVATE FAKE_NVCOMP_VERSION=${version})
-    target_link_libraries(damacy_fake_nvcomp_${name} PRIVATE damacy_options ${ZSTD_LIBRARY} ${LZ4_LIBRARY})
-  endforeach()
-  target_compile_definitions(damacy_fake_nvcomp_hollow PRIVATE FAKE_NVCOMP_HOLLOW)
-endfunction()
-
 function(damacy_add_fakes)
   add_library(damacy_fake_cufile SHARED ${DAMACY_TEST_FILES}/fakes/libcufile/fake_libcufile.cpp)
   target_include_directories(damacy_fake_cufile PRIVATE ${DAMACY_TEST_FILES})
@@ -31,18 +18,14 @@ function(damacy_add_fakes)
     endforeach()
     target_compile_definitions(damacy_fake_old_cuda PRIVATE FAKE_OLD_CUDA)
   endif()
-  damacy_add_fake_nvcomp()
   damacy_add_fake_paths()
 endfunction()
 
 # Writes the paths of the fake libraries (tests/fakes/fake_paths.h) into one object, for test programs to link.
 function(damacy_add_fake_paths)
   set(lines "namespace damacy {\n")
-  foreach(fake "kFakeCufile FILE:damacy_fake_cufile" "kFakeNccl FILE:damacy_fake_nccl"
-      "kFakeNvcompFolder FILE_DIR:damacy_fake_nvcomp_5")
-    string(REGEX REPLACE "(.*) (.*)" "extern const char* const \\1 = \"$<TARGET_\\2>\";\n" line "${fake}")
-    string(APPEND lines "${line}")
-  endforeach()
+  string(APPEND lines "extern const char* const kFakeCufile = \"$<TARGET_FILE:damacy_fake_cufile>\";\n"
+    "extern const char* const kFakeNccl = \"$<TARGET_FILE:damacy_fake_nccl>\";\n")
   if(DAMACY_WITH_CUDA)
     string(APPEND lines "extern const char* const kFakeCuda = \"$<TARGET_FILE:damacy_fake_cuda>\";\n"
       "extern const char* const kFakeOldCuda = \"$<TARGET_FILE:damacy_fake_old_cuda>\";\n")
@@ -59,9 +42,6 @@ function(damacy_use_fakes program layer)
   if(layer STREQUAL "halo")
     target_include_directories(${program} PRIVATE ${DAMACY_TEST_FILES}/fakes/mpi)
     add_dependencies(${program} damacy_fake_nccl)
-  endif()
-  if(layer STREQUAL "codec")
-    add_dependencies(${program} damacy_fake_nvcomp_4 damacy_fake_nvcomp_5 damacy_fake_nvcomp_6 damacy_fake_nvcomp_hollow)
   endif()
   if(DAMACY_WITH_CUDA)
     add_dependencies(${program} damacy_fake_cuda damacy_fake_old_cuda)

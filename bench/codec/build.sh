@@ -13,8 +13,8 @@ lz4="${LZ4_ARCHIVE:-$(c++ -print-file-name=liblz4.a)}"
 flags=(-O3 -std=c++20 -arch=sm_90 --expt-relaxed-constexpr -lineinfo -I"$root/src" -I"$root/tests" -I"$here" -I"$root/bench" -DSPDLOG_FMT_EXTERNAL=0
        -Xcompiler=-ffunction-sections)
 codec="$root/src/damacy/codec"
-sources=("$here"/{main,batch,stage_times}.cu "$here"/{table,hostile,hostile_frames,ledger,nvcomp,volume}.cpp "$codec/cuda/gpu_decoder.cu"
-         "$codec"/gpu_zstd/{frame_scan,wave_descriptors}.cpp "$root/tests/support/reference_decoder.cpp" "$codec"/{blosc,nvcomp/library}.cpp
+sources=("$here"/{main,batch,stage_times}.cu "$here"/{table,hostile,hostile_frames,ledger,nvcomp,nvcomp_library,volume}.cpp "$codec/cuda/gpu_decoder.cu"
+         "$codec"/gpu_zstd/{frame_scan,wave_descriptors}.cpp "$root/tests/support/reference_decoder.cpp" "$codec/blosc.cpp"
          "$root"/src/damacy/core/{dims,error}.cpp)
 "${CXX:-c++}" -O2 -std=c++20 -I"$root/src" -I"$root/tests" -I"$here" -static-libstdc++ -static-libgcc -o "$out/generated_on_host" \
   "$here"/{generated_on_host,ledger}.cpp "$codec/zstd.cpp" "$codec/gpu_zstd/frame_scan.cpp" "$root/tests/support/reference_decoder.cpp" "$zstd" "$lz4" -lpthread

@@ -7,7 +7,7 @@ namespace damacy::bench {
 Nvcomp::Nvcomp(const std::string& file) {
   if (file.empty()) return;
   try {
-    library_ = NvcompLibrary::open({&file, 1});
+    library_ = std::make_unique<const NvcompLibrary>(file);
     state_ = library_->version();
   } catch (const Error& error) {
     state_ = error.message();

@@ -1,4 +1,4 @@
-// nvCOMP's batched decompressors, loaded through damacy's own table, for comparison. The library may be absent.
+// Decodes batches of frames by nvCOMP, for comparison. The library may be absent.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "damacy/codec/nvcomp/library.h"
+#include "damacy/codec/gpu_decoder.h"
 #include "gpu/device.h"
+#include "nvcomp_library.h"
 
 namespace damacy::bench {
 
@@ -25,7 +26,7 @@ class Nvcomp {
   void decode(const CudaStream& stream);
 
  private:
-  std::shared_ptr<const NvcompLibrary> library_;
+  std::unique_ptr<const NvcompLibrary> library_;
   std::string state_ = "not requested";
   GpuCodec codec_ = GpuCodec::zstd;
   std::size_t count_ = 0, temp_bytes_ = 0;

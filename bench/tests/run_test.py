@@ -139,8 +139,8 @@ def test_a_slow_loader_starts_no_batch_after_its_time():
 
 
 def test_values_of_configuration_fields_are_read_as_people_write_them():
-    options = run.parse(["--set", "host_buffer_bytes=2<<30", "--set", "gpu_decoder=nvcomp", "--set", "n_batches=3"])
-    assert options.config == {"host_buffer_bytes": 2 << 30, "gpu_decoder": "nvcomp", "n_batches": 3}
+    options = run.parse(["--set", "host_buffer_bytes=2<<30", "--set", "verify=whole", "--set", "n_batches=3"])
+    assert options.config == {"host_buffer_bytes": 2 << 30, "verify": "whole", "n_batches": 3}
 
 
 @pytest.mark.timeout(300)

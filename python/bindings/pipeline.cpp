@@ -296,8 +296,6 @@ void bind_pipeline(nb::module_& m) {
               around.device_from_bytes = nb::cast<std::uint64_t>(fields["device_from_bytes"]);
             if (fields.contains("host_device"))  // tests: the ordering of a GPU's work, without one
               around.device = make_host_device({.kind = HostOrder::Kind::lazy});
-            if (fields.contains("nvcomp_files"))
-              around.nvcomp_files = nb::cast<std::vector<std::string>>(fields["nvcomp_files"]);
             const GilRelease unlocked;
             new (self) BoundPipeline{.native = Pipeline(config, std::move(around))};
           },

@@ -23,7 +23,6 @@ __all__ = [
     "Box",
     "Device",
     "DtypeLike",
-    "GpuDecoder",
     "OnError",
     "Pad",
     "Progress",
@@ -36,9 +35,6 @@ __all__ = [
 
 OnError = Literal["raise", "skip", "fill"]
 """What happens to a sample that fails after `push` accepted it."""
-
-GpuDecoder = Literal["auto", "own", "nvcomp"]
-"""The decoder of zstd and LZ4 frames on a GPU."""
 
 Verify = Literal["needed", "whole"]
 """How much of a chunk is decoded and checked."""

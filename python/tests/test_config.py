@@ -35,7 +35,6 @@ DEFAULTS = {
     "disk_cache": None,
     "disk_cache_bytes": 0,
     "disk_cache_shared": False,
-    "gpu_decoder": "auto",
     "verify": "needed",
     "keep_bytes": None,
     "arrays": None,
@@ -149,7 +148,6 @@ def test_the_first_failure_in_the_order_of_checks_is_reported():
         "cache_bytes": -1,
         "host_cache_bytes": -1,
         "device_cache_bytes": -1,
-        "gpu_decoder": "fast",
         "verify": "all",
         "keep_bytes": "forty",
     }
@@ -185,11 +183,6 @@ def test_a_device_of_another_type_is_a_type_error(device):
 def test_on_error_is_one_of_three_words(value):
     assert [config(on_error=word).on_error for word in ("raise", "skip", "fill")] == ["raise", "skip", "fill"]
     assert refusal(on_error=value) == f"on_error must be 'raise', 'skip' or 'fill' (got {value!r})"
-
-
-def test_gpu_decoder_is_one_of_three_words():
-    assert [config(gpu_decoder=word).gpu_decoder for word in ("auto", "own", "nvcomp")] == ["auto", "own", "nvcomp"]
-    assert refusal(gpu_decoder="x") == "gpu_decoder must be 'auto', 'own' or 'nvcomp' (got 'x')"
 
 
 def test_verify_is_one_of_two_words():

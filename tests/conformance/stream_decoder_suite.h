@@ -1,8 +1,7 @@
 // What every StreamDecoder does. A new implementation joins with
 //   struct MyFixture {
 //     static TestedDecoder make();
-//     static constexpr bool kTakesAll = true;  // false: it leaves what it does not do well to the host
-//     static constexpr bool kScans = true;     // false: it looks at no frame before it decodes
+//     static constexpr bool kScans = true;  // false: it looks at no frame before it decodes
 //   };
 //   INSTANTIATE_TYPED_TEST_SUITE_P(My, StreamDecoderSuite, MyFixture);
 // Frames are written by the codecs' own libraries and by encoders of the tests, so only codec's tests can use it.
@@ -105,7 +104,6 @@ class StreamDecoderSuite : public ::testing::Test {
   static bool is_good(const std::optional<GpuVerdict>& verdict) {
     return verdict && verdict->result.ok() && !verdict->ask_host;
   }
-  static bool is_left(const std::optional<GpuVerdict>& verdict) { return !verdict && !Fixture::kTakesAll; }
 
   TestedDecoder target_;
   std::unique_ptr<Stream> stream_;
@@ -190,7 +188,6 @@ TYPED_TEST_P(StreamDecoderSuite, frames_of_all_codecs_come_out_whole) {
     const Outcome outcome = this->decode(wave);
     EXPECT_TRUE(outcome.kept_between);
     for (std::size_t i = 0; i < wave.size(); ++i) {
-      if (this->is_left(outcome.verdicts[i])) continue;
       ASSERT_TRUE(this->is_good(outcome.verdicts[i])) << i;
       ASSERT_EQ(outcome.bytes[i], wave[i].content) << i;
     }
@@ -208,8 +205,7 @@ TYPED_TEST_P(StreamDecoderSuite, a_damaged_frame_is_not_good_and_its_neighbours_
   wave[1].encoded.back() ^= std::byte{1};  // of the checksum
   const Outcome outcome = this->decode(wave);
   EXPECT_FALSE(this->is_good(outcome.verdicts[1]));
-  for (const int neighbour : {0, 2})
-    EXPECT_TRUE(this->is_good(outcome.verdicts[neighbour]) || this->is_left(outcome.verdicts[neighbour]));
+  for (const int neighbour : {0, 2}) EXPECT_TRUE(this->is_good(outcome.verdicts[neighbour]));
 }
 
 TYPED_TEST_P(StreamDecoderSuite, bytes_that_are_not_needed_may_be_missing) {
@@ -226,14 +222,7 @@ TYPED_TEST_P(StreamDecoderSuite, bytes_that_are_not_needed_may_be_missing) {
 TYPED_TEST_P(StreamDecoderSuite, frames_of_a_chunk_may_be_added_together) {
   Random random(6);
   std::vector<Packed> wave;
-  for (int i = 0; i < 40; ++i) {
-    Packed packed = random_packed(random, 1 + random() % 3000);
-    if (packed.codec == GpuCodec::zstd) {  // what every decoder takes
-      packed.encoded.clear();
-      gpu::testing::ZstdWriter{}.append(packed.content, packed.encoded);
-    }
-    wave.push_back(std::move(packed));
-  }
+  for (int i = 0; i < 40; ++i) wave.push_back(random_packed(random, 1 + random() % 3000));
   const Outcome outcome = this->decode(wave, TestFixture::Added::together);
   for (std::size_t i = 0; i < wave.size(); ++i) {
     ASSERT_TRUE(this->is_good(outcome.verdicts[i])) << i;

@@ -27,11 +27,11 @@ import zarr
 import damacy
 from damacy.samplers import RandomCrops, Sampler
 from damacy.training import Loader
-from damacy.typing import Box, Device, DtypeLike, GpuDecoder, OnError, Source, Tail
+from damacy.typing import Box, Device, DtypeLike, OnError, Source, Tail, Verify
 
 
-def config(dtype: DtypeLike, device: Device, on_error: OnError, decoder: GpuDecoder) -> damacy.Config:
-    return damacy.Config(batch_size=8, dtype=dtype, device=device, on_error=on_error, gpu_decoder=decoder)
+def config(dtype: DtypeLike, device: Device, on_error: OnError, verify: Verify) -> damacy.Config:
+    return damacy.Config(batch_size=8, dtype=dtype, device=device, on_error=on_error, verify=verify)
 
 
 def sample(source: Source, box: Box) -> damacy.Sample:
@@ -47,8 +47,8 @@ samples = [
     sample("a.zarr", [(np.int64(0), 1)]),
     sample("a.zarr", np.s_[0:1, 2:3]),
 ]
-configs = [config(np.dtype("u2"), "cpu", "raise", "auto"), config(np.float32, 1, "fill", "own")]
-configs += [config("bf16", None, "skip", "nvcomp"), damacy.Config.for_this_machine(8)]
+configs = [config(np.dtype("u2"), "cpu", "raise", "needed"), config(np.float32, 1, "fill", "whole")]
+configs += [config("bf16", None, "skip", "needed"), damacy.Config.for_this_machine(8)]
 stored_dtype: damacy.Dtype = configs[0].dtype
 tail: Tail = "wrap"
 crops: Sampler = RandomCrops([info.uri], (1, 1), length=8)

@@ -8,6 +8,5 @@ extern const char* const kFakeCuda;     // in builds with CUDA, as the next one
 extern const char* const kFakeOldCuda;  // a driver without calls that came later
 extern const char* const kFakeCufile;
 extern const char* const kFakeNccl;
-extern const char* const kFakeNvcompFolder;
 
 }  // namespace damacy

@@ -14,7 +14,6 @@ import pytest
 import damacy
 from damacy import _native
 from damacy._pipeline import pipeline as pipeline_module
-from damacy._pipeline.nvcomp import nvcomp_files
 
 numcodecs = pytest.importorskip("numcodecs")
 pytestmark = [
@@ -76,7 +75,7 @@ def samples_of(uri: Path, seed: int, count: int) -> list[damacy.Sample]:
     return [damacy.Sample(uri, [(x, x + e) for x, e in zip(at, extents, strict=True)]) for at in starts]
 
 
-def batches(monkeypatch, device, samples, dtype: str, by_device: bool, decoder: str = "auto") -> list[bytes]:
+def batches(monkeypatch, device, samples, dtype: str, by_device: bool) -> list[bytes]:
     """The batches of `device`; `by_device`: a GPU decodes small batches too."""
     settings = pipeline_module._native_settings
     more = {"device_from_bytes": 0} if by_device else {}
@@ -88,7 +87,6 @@ def batches(monkeypatch, device, samples, dtype: str, by_device: bool, decoder: 
         dtype=dtype,
         n_io_threads=4,
         device=device,
-        gpu_decoder=decoder,
     )
     made = []
     with damacy.Pipeline(config) as pipeline:
@@ -110,16 +108,6 @@ def test_cuda_bytes_equal_host_bytes(tmp_path, monkeypatch, codec, dtype):
         wanted = batches(monkeypatch, "cpu", samples, out, False)
         assert batches(monkeypatch, 0, samples, out, True) == wanted, f"decoded on the device, to {out}"
         assert batches(monkeypatch, 0, samples, out, False) == wanted, f"decoded where it is sooner, to {out}"
-
-
-@pytest.mark.skipif(not nvcomp_files(), reason="no nvCOMP: pip install 'damacy[nvcomp]'")
-@pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "raw"])
-def test_nvcomp_gives_the_same_bytes(tmp_path, monkeypatch, codec):
-    values = (np.random.default_rng(0).poisson(30, SHAPE) * 7).astype("uint16")
-    uri = write(tmp_path / "a", values, codec)
-    samples = samples_of(uri, 3, 16)
-    wanted = batches(monkeypatch, "cpu", samples, "f32", False)
-    assert batches(monkeypatch, 0, samples, "f32", True, decoder="nvcomp") == wanted
 
 
 def test_a_damaged_chunk_fails_only_its_batch_and_is_named(tmp_path, monkeypatch):

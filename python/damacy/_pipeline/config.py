@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from damacy._pipeline.memory import MemoryPlan
-    from damacy.typing import Device, DtypeLike, GpuDecoder, OnError, Verify
+    from damacy.typing import Device, DtypeLike, OnError, Verify
 
 MAX_CHUNK_UNCOMPRESSED_BYTES = 1 << 30
 _LEAST_DISK_CACHE = 256 << 20
 
 _ON_ERROR = ("raise", "skip", "fill")
-_GPU_DECODER = ("auto", "own", "nvcomp")
 _VERIFY = ("needed", "whole")
 
 
@@ -75,9 +74,6 @@ class Config:
             kept, for all pipelines and processes that name it; None keeps none.
         disk_cache_bytes: what it may hold, at least 256 MiB, in the same forms; required with `disk_cache`.
         disk_cache_shared: whether other users of the directory's group may use it, too. They can read all that is kept.
-        gpu_decoder: decoder of zstd and LZ4 frames on a GPU: `"auto"`, `"own"` or `"nvcomp"`. `auto` is `own`, which
-            is faster and safe on any input; `nvcomp`, for comparison and trusted data, needs `damacy[nvcomp]`, without
-            which `Pipeline` raises `InvalidArgument`.
         verify: how much of a chunk is decoded and checked: `"needed"`, the parts that samples need, or `"whole"`, every
             chunk to its end with all offsets, lengths and checksums, at the cost of reading and decoding more.
         keep_bytes: memory for slots beyond `n_batches`, added while batches or their tensors are held: an int of bytes,
@@ -119,7 +115,6 @@ class Config:
     disk_cache: str | None = None
     disk_cache_bytes: int = 0
     disk_cache_shared: bool = False
-    gpu_decoder: GpuDecoder = "auto"
     verify: Verify = "needed"
     keep_bytes: int | None = None
     arrays: Mapping[str, ArraySpec] | None = None
@@ -151,7 +146,6 @@ class Config:
         disk_cache: str | os.PathLike[str] | None = None,
         disk_cache_bytes: int | str = 0,
         disk_cache_shared: bool = False,
-        gpu_decoder: GpuDecoder = "auto",
         verify: Verify = "needed",
         keep_bytes: int | str | None = None,
         arrays: Mapping[str, ArraySpec] | ArraySpec | None = None,
@@ -273,7 +267,6 @@ class Config:
         self._check_host_cache()
         self._keep("device_cache_bytes", as_bytes(self.device_cache_bytes, "device_cache_bytes"))
         self._keep_disk_cache()
-        self._keep("gpu_decoder", _one_of("gpu_decoder", self.gpu_decoder, _GPU_DECODER))
         self._keep("verify", _one_of("verify", self.verify, _VERIFY))
         if self.keep_bytes is not None:
             self._keep("keep_bytes", as_bytes(self.keep_bytes, "keep_bytes"))

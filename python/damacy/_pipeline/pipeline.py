@@ -226,12 +226,7 @@ class _AllBatches(Iterator[Batch]):
 
 
 def _native_settings(config: Config) -> dict[str, Any]:
-    settings = config._native_fields()
-    if config.gpu_decoder == "nvcomp":
-        from damacy._pipeline.nvcomp import nvcomp_files
-
-        settings["nvcomp_files"] = nvcomp_files()
-    return settings
+    return config._native_fields()
 
 
 _warned_ranks: set[tuple[int, int]] = set()

@@ -22,7 +22,6 @@ class Copier;
 class Store;
 
 enum class OnError { raise, skip, fill };
-enum class GpuDecoderChoice { automatic, own, nvcomp };
 enum class Verify {
   needed,  // what samples need is decoded and checked
   whole,   // every chunk is decoded to its end, and all of its starts, lengths and checksums are checked
@@ -107,7 +106,6 @@ struct Config {
   std::string disk_cache;  // a directory; empty: none
   std::int64_t disk_cache_bytes = 0;
   bool disk_cache_shared = false;
-  GpuDecoderChoice gpu_decoder = GpuDecoderChoice::automatic;
   Verify verify = Verify::needed;
   std::optional<std::int64_t> keep_bytes = {};
   // Empty: names as the first sample has them. Otherwise every sample has exactly these.
@@ -133,8 +131,6 @@ struct PipelineEnvironment {
   // Batches with fewer decoded bytes are decoded on the host, although there is a device. Empty: where the host is done
   // sooner.
   std::optional<std::uint64_t> device_from_bytes;
-  // Candidate files of nvCOMP, if Config::gpu_decoder selects it; the dynamic loader's path is tried after them.
-  std::vector<std::string> nvcomp_files;
   // Called if Config::device is automatic and no CUDA context is current; returns whether it made one current.
   std::function<bool()> make_context_current;
   std::shared_ptr<Alloc> alloc;  // null: pages of the system

@@ -70,15 +70,12 @@ Value find_named(const Named<Value> (&table)[count], std::string_view name, std:
 // Settings that have one of a few names as their value.
 inline constexpr Named<OnError> kOnErrors[] = {
     {"raise", OnError::raise}, {"skip", OnError::skip}, {"fill", OnError::fill}};
-inline constexpr Named<GpuDecoderChoice> kGpuDecoders[] = {
-    {"auto", GpuDecoderChoice::automatic}, {"own", GpuDecoderChoice::own}, {"nvcomp", GpuDecoderChoice::nvcomp}};
 inline constexpr Named<Verify> kVerifies[] = {{"needed", Verify::needed}, {"whole", Verify::whole}};
 
 // Calls `visit` with the name, the member and the named values of each.
 template <class Visit>
 void for_named_settings(Visit visit) {
   visit("on_error", &Config::on_error, kOnErrors);
-  visit("gpu_decoder", &Config::gpu_decoder, kGpuDecoders);
   visit("verify", &Config::verify, kVerifies);
 }
 

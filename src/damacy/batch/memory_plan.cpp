@@ -19,6 +19,9 @@ constexpr std::size_t kImagePadding = 1024;  // what the parts of an image may l
 constexpr std::size_t kBlockingThreads = 2;
 constexpr std::size_t kWaveThreads = 4;
 
+// Scratch bytes of a device's decoder per decoded byte.
+constexpr std::size_t kUsualScratch = 2;
+
 static_assert(SharedSizes::kPadding >= WaveBuffers::kSourcePadding);
 
 constexpr std::uint64_t kLeastMetadata = 1 << 20;
@@ -26,11 +29,6 @@ constexpr std::uint64_t kLeastMetadata = 1 << 20;
 std::size_t whole_pages(std::size_t bytes) {
   constexpr std::size_t kPage = Alloc::kAlignment;
   return std::max(bytes / kPage * kPage, kPage);
-}
-
-// Scratch bytes of a device's decoder per decoded byte. nvCOMP takes 0.8 MB for a zstd frame of 256 KiB.
-double usual_scratch(const Config& config) {
-  return config.gpu_decoder == GpuDecoderChoice::nvcomp ? 3.25 : 2;
 }
 
 // From the two buffers and what the decoder takes.
@@ -44,9 +42,7 @@ void plan_waves(const Config& config, MemoryPlan& plan) {
   waves.slab = whole_pages(std::min({device / 4 / waves.count, WaveSizes::kMostSlab, waves.images}));
   // Every wave has room for what it decodes, those that are decoded at once have scratch, too.
   const std::size_t rest = device - std::min(device / 2, waves.count * (waves.slab + Alloc::kAlignment));
-  const double scratches = static_cast<double>(WaveSizes::kDecodesAtOnce) * usual_scratch(config);
-  waves.destination =
-      whole_pages(static_cast<std::size_t>(static_cast<double>(rest) / (static_cast<double>(waves.count) + scratches)));
+  waves.destination = whole_pages(rest / (waves.count + WaveSizes::kDecodesAtOnce * kUsualScratch));
   waves.scratch = whole_pages(rest - std::min(rest, waves.count * waves.destination));
   // What is left of the images is for placements, which can do with less.
   const std::size_t frame_images = std::min(waves.images, waves.scratch / 2) / 4 * 3;

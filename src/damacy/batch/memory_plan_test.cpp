@@ -32,27 +32,22 @@ Config config_of(std::int64_t host, std::int64_t device) {
 
 struct Sizes {
   std::int64_t host, device;
-  bool nvcomp;
   std::size_t staging, slab, destination, scratch, images, frame_scratch, frame_images;
 };
 
 // The division of memory is measured (docs/design/two-engines.md): a change of these numbers is a change of speed.
 TEST(plan_memory, divides_the_buffers_for_a_device_as_measured) {
   const Sizes cases[] = {
-      {kGiB, 4 * kGiB, false, 536870912, 100663296, 182681600, 1461477376, 134217728, 730738688, 100662272},
-      {2 * kGiB, 6 * kGiB, false, 536870912, 100663296, 301985792, 2415919104, 134217728, 1207959552, 100662272},
-      {kMiB, kMiB, false, 524288, 24576, 40960, 352256, 131072, 176128, 97280},
-      {1, 1, false, 4096, 4096, 4096, 4096, 4096, 2048, 512},
-      {64 * kMiB, 100 * kGiB, false, 33554432, 8388608, 5960568832, 47684567040, 8388608, 23842283520, 6290432},
-      {100 * kGiB, 64 * kMiB, false, 536870912, 1675264, 2793472, 22380544, 134217728, 11190272, 8391680},
-      {123456789, 987654321, false, 61726720, 15429632, 46292992, 370384896, 15429632, 185192448, 11571200},
-      {kGiB, 4 * kGiB, true, 536870912, 100663296, 142966784, 1858625536, 134217728, 929312768, 100662272},
-      {123456789, 987654321, true, 61726720, 15429632, 36229120, 471023616, 15429632, 235511808, 11571200},
+      {kGiB, 4 * kGiB, 536870912, 100663296, 182681600, 1461477376, 134217728, 730738688, 100662272},
+      {2 * kGiB, 6 * kGiB, 536870912, 100663296, 301985792, 2415919104, 134217728, 1207959552, 100662272},
+      {kMiB, kMiB, 524288, 24576, 40960, 352256, 131072, 176128, 97280},
+      {1, 1, 4096, 4096, 4096, 4096, 4096, 2048, 512},
+      {64 * kMiB, 100 * kGiB, 33554432, 8388608, 5960568832, 47684567040, 8388608, 23842283520, 6290432},
+      {100 * kGiB, 64 * kMiB, 536870912, 1675264, 2793472, 22380544, 134217728, 11190272, 8391680},
+      {123456789, 987654321, 61726720, 15429632, 46292992, 370384896, 15429632, 185192448, 11571200},
   };
   for (const Sizes& one : cases) {
-    Config config = config_of(one.host, one.device);
-    if (one.nvcomp) config.gpu_decoder = GpuDecoderChoice::nvcomp;
-    const MemoryPlan plan = plan_memory(config, machine_of(4, /*gpu=*/true));
+    const MemoryPlan plan = plan_memory(config_of(one.host, one.device), machine_of(4, /*gpu=*/true));
     EXPECT_EQ(plan.waves.count, 10u);
     EXPECT_EQ(plan.staging, one.staging);
     EXPECT_EQ(plan.waves.slab, one.slab);
@@ -132,7 +127,6 @@ Config random_config(std::mt19937_64& random) {
   config.n_compute_threads = static_cast<std::int64_t>(random() % 1024);
   config.n_batches = 1 + static_cast<std::int64_t>(random() % 9);
   if (random() % 2) config.max_chunk_uncompressed_bytes = 1 + static_cast<std::int64_t>(random() % kGiB);
-  if (random() % 2) config.gpu_decoder = GpuDecoderChoice::nvcomp;
   if (random() % 2) config.keep_bytes = bytes();
   if (random() % 2) config.device_cache_bytes = bytes();
   if (random() % 2) config.host_cache_bytes = bytes();

@@ -15,8 +15,6 @@
 
 namespace damacy {
 
-class NvcompLibrary;
-
 // Device memory of a wave.
 struct WaveMemory {
   // Where offsets of frames count from. Readable for WaveBuffers::kSourcePadding bytes more, as is other memory that
@@ -89,8 +87,5 @@ class StreamDecoder {
 std::unique_ptr<StreamDecoder> make_host_stream_decoder();
 // For the current context. Throws Error(cuda, "no-device") in a build without CUDA.
 std::unique_ptr<StreamDecoder> make_cuda_stream_decoder();
-// Uses nvCOMP instead of our own kernels, for comparison. For trusted data only: nvCOMP may fault on wrong
-// entropy-coded bytes, which a check of headers cannot detect.
-std::unique_ptr<StreamDecoder> make_nvcomp_stream_decoder(std::shared_ptr<const NvcompLibrary> library);
 
 }  // namespace damacy

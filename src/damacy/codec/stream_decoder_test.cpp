@@ -1,12 +1,10 @@
-// The stream decoders under their contract: the host's, the reference of the kernels, nvCOMP played by a library, and
-// CUDA's where there is a GPU.
+// The stream decoders under their contract: the host's, the reference of the kernels, and CUDA's where
+// there is a GPU.
 #include "damacy/codec/stream_decoder.h"
 
 #include "conformance/stream_decoder_suite.h"
-#include "damacy/codec/nvcomp/library.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/host_device.h"
-#include "fakes/nvcomp/fake_nvcomp.h"
 #include "stages/reference_stream_decoder.h"
 
 namespace damacy {
@@ -19,28 +17,19 @@ std::shared_ptr<Device> host_device() {
 
 template <HostOrder::Kind kind>
 struct HostFixture {
-  static constexpr bool kTakesAll = true, kScans = false, kDescribes = true;
+  static constexpr bool kScans = false, kDescribes = true;
   static TestedDecoder make() { return {host_device<kind>(), make_host_stream_decoder()}; }
 };
 
 struct ReferenceFixture {
-  static constexpr bool kTakesAll = true, kScans = true, kDescribes = false;
+  static constexpr bool kScans = true, kDescribes = false;
   static TestedDecoder make() {
     return {host_device<HostOrder::Kind::lazy>(), std::make_unique<stages::ReferenceStreamDecoder>()};
   }
 };
 
-struct NvcompFixture {
-  static constexpr bool kTakesAll = false, kScans = true, kDescribes = false;
-  static TestedDecoder make() {
-    const std::string file = fakes::nvcomp_file("6");
-    return {make_host_device({.kind = HostOrder::Kind::lazy}),
-            make_nvcomp_stream_decoder(NvcompLibrary::open({&file, 1}))};
-  }
-};
-
 struct GpuFixture {
-  static constexpr bool kTakesAll = true, kScans = true, kDescribes = true;
+  static constexpr bool kScans = true, kDescribes = true;
   static TestedDecoder make() {
     if (probe_cuda().state != CudaState::usable) return {};
     return {bind_primary_context(0), make_cuda_stream_decoder()};
@@ -51,7 +40,6 @@ INSTANTIATE_TYPED_TEST_SUITE_P(HostEager, StreamDecoderSuite, HostFixture<HostOr
 INSTANTIATE_TYPED_TEST_SUITE_P(HostLazy, StreamDecoderSuite, HostFixture<HostOrder::Kind::lazy>);
 INSTANTIATE_TYPED_TEST_SUITE_P(HostRandom, StreamDecoderSuite, HostFixture<HostOrder::Kind::random>);
 INSTANTIATE_TYPED_TEST_SUITE_P(Reference, StreamDecoderSuite, ReferenceFixture);
-INSTANTIATE_TYPED_TEST_SUITE_P(Nvcomp, StreamDecoderSuite, NvcompFixture);
 INSTANTIATE_TYPED_TEST_SUITE_P(Gpu, StreamDecoderSuite, GpuFixture);
 
 TEST(CudaFrames, that_do_not_fit_the_scratch_are_left_to_the_host) {

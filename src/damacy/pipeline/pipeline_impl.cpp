@@ -1,7 +1,6 @@
 #include "damacy/pipeline/pipeline_impl.h"
 
 #include "damacy/cache/chunk_tier.h"
-#include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/address_space.h"
 #include "damacy/core/cores.h"
 #include "damacy/core/error.h"
@@ -29,9 +28,8 @@ Config checked(Config config) {
   return config;
 }
 
-std::string_view decoder_name(const Config& config, const Device* device) {
-  if (device == nullptr || device->is_host()) return "the cores";
-  return config.gpu_decoder == GpuDecoderChoice::nvcomp ? "nvCOMP" : "damacy's kernels";
+std::string_view decoder_name(const Device* device) {
+  return device == nullptr || device->is_host() ? "the cores" : "damacy's kernels";
 }
 
 // Sums of what is known before the first sample: "67108864 bytes of the host, 8192 of the GPU".
@@ -54,7 +52,7 @@ std::string settings_text(const Config& config, const MemoryPlan& plan, const De
   return formatted(
       "n_io_threads {}, n_compute_threads {}, host_buffer_bytes {}, device_buffer_bytes {}, n_batches {}, zstd and LZ4 by {}; memory without slots: at most {}",
       config.n_io_threads, config.n_compute_threads, config.host_buffer_bytes, config.device_buffer_bytes,
-      config.n_batches, decoder_name(config, device), memory_text(config, plan));
+      config.n_batches, decoder_name(device), memory_text(config, plan));
 }
 
 // Pages of a cache are taken as they are used, which must not be more than there are.
@@ -64,13 +62,9 @@ void check_caches(const Config& config, const Machine& machine) {
     if (bytes > 0 && !machine.gpu)
       refuse(formatted("{} is for batches on a GPU: cache_bytes is the cache of batches on the host (got {})", field,
                        bytes));
-    if (bytes > 0 && config.gpu_decoder == GpuDecoderChoice::nvcomp)
-      refuse(formatted("{} needs another gpu_decoder than 'nvcomp' (got {})", field, bytes));
   };
   check_encoded("device_cache_bytes", config.device_cache_bytes);
   check_encoded("host_cache_bytes", config.host_cache_bytes);
-  if (!config.shared_cache.empty() && config.gpu_decoder == GpuDecoderChoice::nvcomp)
-    refuse(formatted("a shared cache needs another gpu_decoder than 'nvcomp' (got '{}')", config.shared_cache));
   if (config.cache_bytes == 0) return;
   if (machine.gpu)
     refuse(formatted(
@@ -152,7 +146,6 @@ PipelineImpl::PipelineImpl(Config config_, PipelineEnvironment environment)
     : config(checked(std::move(config_))), epoch(fork_epoch()), around(std::move(environment)), stream(config) {
   try {
     if (!around.clock) around.clock = std::make_shared<SteadyClock>();
-    if (config.gpu_decoder == GpuDecoderChoice::nvcomp) nvcomp = NvcompLibrary::open(around.nvcomp_files);
     bind();
     Machine machine = read_machine();
     machine.gpu = engine_device != nullptr;
@@ -217,9 +210,7 @@ std::unique_ptr<BatchEngine> PipelineImpl::make_engine(const MemoryPlan& plan, R
   parts.device = engine_device;
   parts.shared_cache = shared_cache;
   parts.device_from_bytes = around.device_from_bytes.value_or(bytes_worth_a_device(plan.threads.decoding));
-  parts.decoder = engine_device->is_host() ? make_host_stream_decoder()
-                  : nvcomp != nullptr      ? make_nvcomp_stream_decoder(nvcomp)
-                                           : make_cuda_stream_decoder();
+  parts.decoder = engine_device->is_host() ? make_host_stream_decoder() : make_cuda_stream_decoder();
   if (around.make_copier)
     parts.copier = around.make_copier();
   else
@@ -265,7 +256,6 @@ void PipelineImpl::free_all(double seconds) noexcept {
   std::shared_ptr<DiskTier> last_tier;
   std::shared_ptr<SharedCache> last_shared_cache;
   std::shared_ptr<Device> last_engine_device, last_batch_device;
-  std::shared_ptr<const NvcompLibrary> last_nvcomp;
   std::shared_ptr<Slots> last_slots;
   std::shared_ptr<BatchPlanner> last_production;
   PipelineEnvironment last_around;
@@ -288,7 +278,6 @@ void PipelineImpl::free_all(double seconds) noexcept {
   last_shared_cache.swap(shared_cache);
   last_engine_device.swap(engine_device);
   last_batch_device.swap(batch_device);
-  last_nvcomp.swap(nvcomp);
   last_slots.swap(slots);
   last_production.swap(production);
   last_around.device.swap(around.device);

@@ -19,7 +19,6 @@
 #include "damacy/batch/stats_board.h"
 #include "damacy/cache/disk/disk_tier.h"
 #include "damacy/cache/shared/shared_cache.h"
-#include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/mutex.h"
@@ -134,13 +133,12 @@ class PipelineImpl {
   std::shared_ptr<SharedCache> shared_cache;  // null: none
   std::shared_ptr<Catalog> catalog;
   std::shared_ptr<AttributeCache> attributes;
-  std::shared_ptr<Device> engine_device;        // its streams order the work; null: worker engine
-  std::shared_ptr<Device> batch_device;         // null: batches live in host memory
-  std::shared_ptr<const NvcompLibrary> nvcomp;  // set if requested; decodes a GPU's frames
+  std::shared_ptr<Device> engine_device;  // its streams order the work; null: worker engine
+  std::shared_ptr<Device> batch_device;   // null: batches live in host memory
   std::shared_ptr<Slots> slots;
   std::shared_ptr<BatchPlanner> production;  // the readers and the engine
 
-  // Under wakeup->mutex. What closing frees (catalog, devices, nvcomp, slots, production) is null from then on, and is
+  // Under wakeup->mutex. What closing frees (catalog, devices, slots, production) is null from then on, and is
   // used under the lock, or by who keeps a reference; the planner has ended before.
   SampleStream stream DAMACY_GUARDED_BY(wakeup->mutex);
   KeepLimit keep DAMACY_GUARDED_BY(wakeup->mutex);  // since the slots were made

@@ -1,14 +1,13 @@
-#include "damacy/codec/nvcomp/library.h"
+#include "nvcomp_library.h"
 
 #include <dlfcn.h>
 
-#include <filesystem>
+#include <utility>
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 
-namespace damacy {
+namespace damacy::bench {
 namespace {
 
 struct Properties {
@@ -16,16 +15,15 @@ struct Properties {
   std::uint32_t cuda_version;
 };
 
-constexpr const char* kCure =
-    "pip install nvidia-libnvcomp-cu12 (the extra damacy[nvcomp]), or nvidia-libnvcomp-cu13 for a driver of CUDA 13";
-
-Error refusal(std::string_view what) {
-  return {Status::inval, formatted("gpu_decoder='nvcomp': {}; {}", what, kCure), "arguments"};
+Error refusal(std::string text) {
+  return {Status::inval, std::move(text), "arguments"};
 }
 
 // Its symbols stay its own. It stays loaded: it has a CUDA run time inside that must not go while contexts live.
 void* open_file(const std::string& file) {
-  return ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) return handle;
+  const char* why = ::dlerror();
+  throw refusal(formatted("nvCOMP does not open: {}", why != nullptr ? why : "unknown"));
 }
 
 template <class Function>
@@ -39,39 +37,18 @@ void NvcompLibrary::Closer::operator()(void* handle) const noexcept {
   ::dlclose(handle);
 }
 
-std::shared_ptr<const NvcompLibrary> NvcompLibrary::open(std::span<const std::string> files) {
-  std::string seen;
-  const auto attempt = [&](const std::string& file) -> std::shared_ptr<const NvcompLibrary> {
-    if (void* handle = open_file(file)) return std::shared_ptr<const NvcompLibrary>(new NvcompLibrary(handle, file));
-    const char* why = ::dlerror();
-    seen += text(seen.empty() ? "" : "; ", std::string_view(why != nullptr ? why : "unknown"));
-    return nullptr;
-  };
-  for (const std::string& file : files) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(file, ignored)) continue;
-    if (auto library = attempt(file)) return library;
-  }
-  for (int major = kNewestMajor; major >= kOldestMajor; --major)
-    if (auto library = attempt(formatted("libnvcomp.so.{}", major))) return library;
-  throw refusal(formatted("the nvCOMP library does not open ({})", seen));
-}
-
-NvcompLibrary::NvcompLibrary(void* handle, const std::string& file) : handle_(handle) {
-  const auto get_properties = symbol<GetProperties>(handle, "nvcompGetProperties");
+NvcompLibrary::NvcompLibrary(const std::string& file) : handle_(open_file(file)) {
+  const auto get_properties = symbol<GetProperties>(handle_.get(), "nvcompGetProperties");
   Properties properties{};
   if (get_properties == nullptr || get_properties(&properties) != kSuccess)
     throw refusal(formatted("{} is older than nvCOMP {} or is something else", file, kOldestMajor));
   const auto version = static_cast<int>(properties.version);
   const int major = version / 1000;
-  version_ = text(major, ".", version % 1000 / 100, ".", version % 100);
+  version_ = formatted("{}.{}.{}", major, version % 1000 / 100, version % 100);
   if (major < kOldestMajor || major > kNewestMajor)
     throw refusal(formatted("{} is nvCOMP {}, needed is {} or {}", file, version_, kOldestMajor, kNewestMajor));
   zstd_ = find(file, "Zstd");
   lz4_ = find(file, "LZ4");
-  if (zstd_.alignment(Options{}, &zstd_alignment_) != kSuccess ||
-      lz4_.alignment(Options{}, &lz4_alignment_) != kSuccess)
-    throw refusal(formatted("{}: nvCOMP {} does not say which alignment it needs", file, version_));
 }
 
 // The function that returns the size of temporary memory has no suffix in version 6, and takes a stream.
@@ -79,11 +56,9 @@ NvcompLibrary::Codec NvcompLibrary::find(const std::string& file, const std::str
   const std::string stem = formatted("nvcompBatched{}Decompress", codec);
   Codec found;
   found.decompress = symbol<Decompress>(handle_.get(), stem + "Async");
-  found.alignment = symbol<GetAlignment>(handle_.get(), stem + "GetRequiredAlignments");
   found.temp_of_5 = symbol<GetTempOf5>(handle_.get(), stem + "GetTempSizeAsync");
   found.temp_of_6 = symbol<GetTempOf6>(handle_.get(), stem + "GetTempSize");
-  if (found.decompress == nullptr || found.alignment == nullptr ||
-      (found.temp_of_5 == nullptr && found.temp_of_6 == nullptr))
+  if (found.decompress == nullptr || (found.temp_of_5 == nullptr && found.temp_of_6 == nullptr))
     throw refusal(formatted("{}: nvCOMP {} lacks functions of {}", file, version_, stem));
   return found;
 }
@@ -105,4 +80,4 @@ int NvcompLibrary::decompress(GpuCodec codec, const Batch& batch, std::uint64_t 
                               reinterpret_cast<void*>(stream));
 }
 
-}  // namespace damacy
+}  // namespace damacy::bench

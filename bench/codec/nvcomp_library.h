@@ -1,4 +1,4 @@
-// nvCOMP's batched decompressors, opened at run time: which file, which version, what its functions are called there.
+// nvCOMP's batched decompressors, opened at run time: which version, what its functions are called there.
 // Nothing links it, and its headers are not needed. Knows no frames and enqueues nothing by itself.
 #pragma once
 
@@ -6,12 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "damacy/codec/gpu_decoder.h"
 
-namespace damacy {
+namespace damacy::bench {
 
 class NvcompLibrary {
  public:
@@ -27,27 +26,17 @@ class NvcompLibrary {
     void* const* destinations = nullptr;
     int* verdicts = nullptr;  // kSuccess, or why not
   };
-  struct Alignment {
-    std::size_t source = 1;
-    std::size_t destination = 1;
-    std::size_t temp = 1;
-  };
   static constexpr int kSuccess = 0;
   static constexpr int kOldestMajor = 5;
   static constexpr int kNewestMajor = 6;
 
-  // The first of `files` that exists, else what the dynamic loader finds, newest major version first. Throws
-  // Error(inval, "arguments") that names the package to install if there is none of a supported version.
-  static std::shared_ptr<const NvcompLibrary> open(std::span<const std::string> files);
+  // Throws Error(inval, "arguments") if `file` is not nvCOMP of a supported version.
+  explicit NvcompLibrary(const std::string& file);
   NvcompLibrary(const NvcompLibrary&) = delete;
   NvcompLibrary& operator=(const NvcompLibrary&) = delete;
 
   const std::string& version() const noexcept { return version_; }  // "5.2.0"
 
-  // Of zstd and lz4; touches no device.
-  Alignment alignment(GpuCodec codec) const noexcept {
-    return codec == GpuCodec::lz4 ? lz4_alignment_ : zstd_alignment_;
-  }
   // Device memory that a batch takes: `count` frames of at most `largest` decoded bytes, `total` together. Empty when
   // the library says that it cannot. Any thread; touches no device.
   std::optional<std::size_t> temp_bytes(GpuCodec codec, std::size_t count, std::size_t largest,
@@ -61,19 +50,16 @@ class NvcompLibrary {
   };
   using Status = int;
   using GetProperties = Status (*)(void*);
-  using GetAlignment = Status (*)(Options, Alignment*);
   using GetTempOf5 = Status (*)(std::size_t, std::size_t, Options, std::size_t*, std::size_t);
   using GetTempOf6 = Status (*)(std::size_t, std::size_t, Options, std::size_t*, std::size_t, void* stream);
   using Decompress = Status (*)(const void* const*, const std::size_t*, const std::size_t*, std::size_t*, std::size_t,
                                 void*, std::size_t, void* const*, Options, int*, void* stream);
   struct Codec {
     Decompress decompress = nullptr;
-    GetAlignment alignment = nullptr;
     GetTempOf5 temp_of_5 = nullptr;  // one of the two
     GetTempOf6 temp_of_6 = nullptr;
   };
 
-  NvcompLibrary(void* handle, const std::string& file);
   Codec find(const std::string& file, const std::string& codec) const;
   const Codec& of(GpuCodec codec) const noexcept { return codec == GpuCodec::lz4 ? lz4_ : zstd_; }
 
@@ -83,7 +69,6 @@ class NvcompLibrary {
   std::unique_ptr<void, Closer> handle_;
   std::string version_;
   Codec zstd_, lz4_;
-  Alignment zstd_alignment_, lz4_alignment_;
 };
 
-}  // namespace damacy
+}  // namespace damacy::bench
