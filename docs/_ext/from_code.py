@@ -125,7 +125,8 @@ def memory_page() -> str:
 
 
 def _memory_row(part: Any) -> str:
-    from damacy._pipeline.memory import KINDS, size_text
+    from damacy._core.sizes import size_text
+    from damacy._pipeline.memory import KINDS
 
     bytes_ = "by sample" if part.bytes is None else size_text(part.bytes)
     setting = f"`{part.setting}`" if part.setting else "fixed"

@@ -284,6 +284,6 @@ def test_a_pipeline_logs_its_settings_at_its_start(caplog):
     Pipeline(Config(batch_size=1, device="cpu", n_io_threads=3, host_buffer_bytes=1 << 26)).close()
     (said,) = [text for text in caplog.messages if text.startswith("pipeline on ")]
     assert said == (
-        "pipeline on cpu: n_io_threads 3, n_compute_threads 0, host_buffer_bytes 67108864, device_buffer_bytes "
-        "4294967296, n_batches 2, zstd and LZ4 by the cores; memory without slots: at most 217907200 bytes of the host"
+        "pipeline on cpu: n_io_threads 3, n_compute_threads 0, host_buffer_bytes 64.0 MiB, device_buffer_bytes "
+        "4.0 GiB, n_batches 2, zstd and LZ4 by the cores; memory without slots: at most 207.8 MiB of the host"
     )

@@ -8,6 +8,7 @@ from support.line import Source, endless, numbers, popped
 from support.streaming import pipeline
 
 import damacy
+from damacy._core.sizes import size_text
 
 SLOT_BYTES = 256  # a batch of a few one-element rows, rounded up
 
@@ -163,7 +164,7 @@ def test_added_slots_are_counted_and_logged(line, caplog):
         explained = str(p.explain())
         added = p.stats().slots_added
         assert f"It keeps batches, and holds 23 now: {added} slots are added" in explained
-        assert f"{added * SLOT_BYTES} of at most 1048576 bytes (keep_bytes)" in explained
+        assert f"{size_text(added * SLOT_BYTES)} of at most 1.0 MiB (keep_bytes)" in explained
         assert f"slots_added: {added}" in str(p.stats())
         p.stats_reset()
         assert p.stats().slots_added == 0 and p.stats().kept_bytes_committed == added * SLOT_BYTES

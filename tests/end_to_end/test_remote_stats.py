@@ -282,11 +282,11 @@ def test_at_debug_level_each_request_has_a_record(server, caplog, capfd):
         damacy.set_log_level(damacy.LOG_FATAL)
         damacy.set_log_quiet(False)
     times = r"\((name [\d.]+, connected [\d.]+, )?first byte [\d.]+\)"
-    read = r"attempt \d: GET bytes \d+-\d+: \d+, \d+ bytes in [\d.]+ ms"
+    read = r"attempt \d: GET bytes \d+-\d+: \d+, [\d.]+ (B|KiB) in [\d.]+ ms"
     pattern = rf"{server.url}/plain\.zarr: [\w./]+: {read} {times}(, request \w+)?"
     assert len(lines) == len(server.requests)
     assert all(re.fullmatch(pattern, line) for line in lines), lines
-    assert re.search(r"attempt 1: GET bytes 0-65535: 503, 0 bytes in [\d.]+ ms \(name .*\), request 4442$", lines[0])
+    assert re.search(r"attempt 1: GET bytes 0-65535: 503, 0 B in [\d.]+ ms \(name .*\), request 4442$", lines[0])
     assert ": attempt 2: " in lines[1]
     assert capfd.readouterr().err == ""
 

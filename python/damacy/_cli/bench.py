@@ -25,9 +25,9 @@ from damacy._cli.console import (
     progress_bar,
     refuse,
     report_failures,
-    size,
 )
 from damacy._cli.output import written_whole
+from damacy._core.sizes import size_text
 
 
 class _DefaultCommand(typer.core.TyperGroup):
@@ -147,9 +147,9 @@ def _stage_table(report: bench_crops.Report) -> rich.table.Table:
             name,
             f"{metric.count:,}",
             f"{metric.ms:,.1f}",
-            size(metric.input_bytes),
-            size(metric.output_bytes),
-            f"{size(rate)}/s" if rate else "–",
+            size_text(metric.input_bytes),
+            size_text(metric.output_bytes),
+            f"{size_text(rate)}/s" if rate else "–",
         )
     return table
 
@@ -166,6 +166,6 @@ def _rate_table(report: bench_crops.Report) -> rich.table.Table:
             table.add_row(name, rich.markup.escape(rate), "", "")
         else:
             share = report.bytes_per_s / rate
-            table.add_row(name, f"{size(rate)}/s", f"{rate / report.setting.crop_bytes:,.0f}", f"{share:.2f}")
+            table.add_row(name, f"{size_text(rate)}/s", f"{rate / report.setting.crop_bytes:,.0f}", f"{share:.2f}")
     table.caption = "share: damacy's rate divided by this one"
     return table

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 import damacy
 from damacy._cli.bench_crops import Report
-from damacy._cli.console import extents, size
+from damacy._cli.console import extents
+from damacy._core.sizes import size_text
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -38,7 +39,7 @@ def _rates(report: Report) -> str:
     rates |= {f"ceiling: {name}": rate for name, rate in report.ceilings.items()}
     rates |= {name: rate for name, rate in report.peers.items() if not isinstance(rate, str)}
     most = max(rates.values())
-    rows = [(name, f"{size(rate)}/s", rate / most) for name, rate in rates.items()]
+    rows = [(name, f"{size_text(rate)}/s", rate / most) for name, rate in rates.items()]
     rows += [(name, why, 0.0) for name, why in report.peers.items() if isinstance(why, str)]
     return _table(rows)
 

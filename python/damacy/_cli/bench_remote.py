@@ -17,8 +17,9 @@ import rich.table
 import typer
 
 import damacy
-from damacy._cli.console import AsJson, fail, out, print_json, progress_bar, refuse, size
+from damacy._cli.console import AsJson, fail, out, print_json, progress_bar, refuse
 from damacy._cli.plan import plan_reads
+from damacy._core.sizes import size_text
 from damacy._open.opening import array_or_image
 from damacy._stores.mounts import options_of
 from damacy._stores.options import StoreOptions
@@ -173,13 +174,13 @@ def command(
 
 
 def _show(report: Report) -> None:
-    what = f"{report.url}: {size(report.object_bytes)}, requests of {size(report.request_bytes)}"
+    what = f"{report.url}: {size_text(report.object_bytes)}, requests of {size_text(report.request_bytes)}"
     out.print(rich.markup.escape(what), soft_wrap=True)
     table = rich.table.Table()
     for name in ("requests", "first byte ms", "bytes/s", "requests/s"):
         table.add_column(name, justify="right")
     for row in report.rows:
-        rate = f"{size(row.bytes_per_s)}/s"
+        rate = f"{size_text(row.bytes_per_s)}/s"
         table.add_row(str(row.requests), f"{row.first_byte_ms:.1f}", rate, f"{row.requests_per_s:,.0f}")
     out.print(table)
     chosen = report.settings()

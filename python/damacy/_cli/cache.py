@@ -9,8 +9,9 @@ import rich.table
 import typer
 
 import damacy
-from damacy._cli.console import AsJson, fail, fields_table, out, plain, print_json, refuse, size
+from damacy._cli.console import AsJson, fail, fields_table, out, plain, print_json, refuse
 from damacy._core import log
+from damacy._core.sizes import size_text
 
 Directory = Annotated[
     str, typer.Argument(metavar="DIR", help="The directory of Config.disk_cache or DAMACY_DISK_CACHE.")
@@ -55,9 +56,9 @@ def _clear(directory: str, prefix: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"segments": segments, "bytes": freed} | ({} if prefix is None else {"entries": entries}))
     elif prefix is None:
-        out.print(f"removed {segments:,} files, {size(freed)}")
+        out.print(f"removed {segments:,} files, {size_text(freed)}")
     else:
-        out.print(f"removed {entries:,} entries, {size(freed)} on disk")
+        out.print(f"removed {entries:,} entries, {size_text(freed)} on disk")
 
 
 def _look(directory: str, prefix: str | None, verify: bool, as_json: bool) -> None:
@@ -81,8 +82,8 @@ def _show_stores(found: dict[str, Any]) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("uri", overflow="fold")
     for store in stores[:STORES_SHOWN]:
-        read = size(store["uses"] * found["segment_bytes"] / USES_A_SEGMENT)
-        table.add_row(size(store["entry_bytes"]), f"{store['entries']:,}", read, plain(store["uri"]))
+        read = size_text(store["uses"] * found["segment_bytes"] / USES_A_SEGMENT)
+        table.add_row(size_text(store["entry_bytes"]), f"{store['entries']:,}", read, plain(store["uri"]))
     if stores:
         out.print(table)
     if len(stores) > STORES_SHOWN:
@@ -94,11 +95,12 @@ def _show_stores(found: dict[str, Any]) -> None:
 def _show(found: dict[str, Any], verify: bool) -> None:
     table = fields_table()
     table.add_row("directory", rich.markup.escape(found["path"]))
-    table.add_row("on disk", f"{size(found['file_bytes'])} in {found['segments']:,} files of entries and an index")
-    table.add_row("entries", f"{found['entries']:,}, {size(found['entry_bytes'])}")
+    table.add_row("on disk", f"{size_text(found['file_bytes'])} in {found['segments']:,} files of entries and an index")
+    table.add_row("entries", f"{found['entries']:,}, {size_text(found['entry_bytes'])}")
     table.add_row("index", f"room for {found['hints']:,} entries")
     table.add_row(
-        "uses", f"{found['uses']:,}, each for {size(found['segment_bytes'] / USES_A_SEGMENT)} that was read from a file"
+        "uses",
+        f"{found['uses']:,}, each for {size_text(found['segment_bytes'] / USES_A_SEGMENT)} that was read from a file",
     )
     if verify:
         damaged = f"[red]{found['damaged']:,} damaged[/]" if found["damaged"] else "all whole"

@@ -16,11 +16,12 @@ import typer
 
 import damacy
 from damacy._cli.box import Box, box_extents
-from damacy._cli.console import AsJson, Uri, errors, extents, fail, fail_to_write, print_json, refuse, size
+from damacy._cli.console import AsJson, Uri, errors, extents, fail, fail_to_write, print_json, refuse
 from damacy._cli.output import written_whole
 from damacy._cli.plan import BoxText, box_of
 from damacy._core.dtype import array_name
 from damacy._core.integers import shown
+from damacy._core.sizes import size_text
 from damacy._open.opening import array_or_image
 
 _SLAB_BYTES = 64 << 20  # size of one slab, about
@@ -103,7 +104,7 @@ def _run(uri: str, box: Box, element: damacy.Dtype, chosen: Format, output: path
             }
         )
     elif output is not None:
-        what = f"{extents(box_extents(box))} of {array_name(element)}, {size(written)}"
+        what = f"{extents(box_extents(box))} of {array_name(element)}, {size_text(written)}"
         errors.print(f"{rich.markup.escape(str(output))}: {what}", soft_wrap=True)
 
 

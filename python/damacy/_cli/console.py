@@ -93,19 +93,5 @@ def progress_bar(as_json: bool) -> rich.progress.Progress:
     )
 
 
-def size(number: float) -> str:
-    """
-    >>> size(999), size(1536), size(5 << 30)
-    ('999 B', '1.5 KiB', '5.0 GiB')
-    """
-    if number < 1024:
-        return f"{number:.0f} B"
-    for unit in ("KiB", "MiB", "GiB"):
-        number /= 1024
-        if number < 1024:
-            return f"{number:.1f} {unit}"
-    return f"{number / 1024:.1f} TiB"
-
-
 def print_json(document: Any) -> None:
     print(json.dumps(document, indent=2))

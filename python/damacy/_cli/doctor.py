@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from damacy._core.errors import InvalidArgument
 from damacy._core.machine import Machine, this_machine
+from damacy._core.sizes import size_text
 from damacy._pipeline.config import Config
 from damacy._pipeline.machine_settings import choices
-from damacy._pipeline.memory import size_text
 
 Verdict = Literal["ok", "note", "bad"]
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from damacy._cli.console import refuse, size
-from damacy._core.sizes import as_bytes
+from damacy._cli.console import refuse
+from damacy._core.sizes import as_bytes, size_text
 from damacy._stores.options import StoreOptions
 
 RoundTrip = Annotated[
@@ -84,6 +84,6 @@ def as_json(trips: Trips, link: Link) -> dict[str, Any]:
 def text(trips: Trips, link: Link) -> str:
     waiting, moving = trips.round_trips * link.rtt, trips.bytes / link.rate
     return (
-        f"{trips.requests:,} requests in {trips.round_trips:,} round trips, {size(trips.bytes)}: "
+        f"{trips.requests:,} requests in {trips.round_trips:,} round trips, {size_text(trips.bytes)}: "
         f"at least {trips.seconds(link):.3g} s ({waiting:.3g} s of delays, {moving:.3g} s of data)"
     )

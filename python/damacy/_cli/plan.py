@@ -14,8 +14,9 @@ import typer
 import damacy
 from damacy._cli import network
 from damacy._cli.box import Box, box_extents, box_text, parse_box
-from damacy._cli.console import AsJson, Uri, extents, fail, fields_table, out, print_json, refuse, size
+from damacy._cli.console import AsJson, Uri, extents, fail, fields_table, out, print_json, refuse
 from damacy._core import log
+from damacy._core.sizes import size_text
 from damacy._open.arrays import Array
 from damacy._open.opening import array_or_image
 
@@ -176,17 +177,18 @@ def _show(plan: Plan, remote: str) -> None:
     out.print(_reads_table(plan))
     table = fields_table()
     table.add_row(
-        "box", f"{box_text(plan.box)}: {extents(box_extents(plan.box))} of {plan.dtype}, {size(plan.box_bytes)}"
+        "box", f"{box_text(plan.box)}: {extents(box_extents(plan.box))} of {plan.dtype}, {size_text(plan.box_bytes)}"
     )
     missing = f", {plan.missing_chunks:,} of them not stored (fill value)" if plan.missing_chunks else ""
     table.add_row(
-        "chunks", f"{plan.chunks:,}{missing}; {size(plan.stored_bytes)} stored, {size(plan.decoded_bytes)} decoded"
+        "chunks",
+        f"{plan.chunks:,}{missing}; {size_text(plan.stored_bytes)} stored, {size_text(plan.decoded_bytes)} decoded",
     )
-    table.add_row("requests", f"{len(plan.reads):,} to {plan.objects:,} objects, {size(plan.read_bytes)}")
+    table.add_row("requests", f"{len(plan.reads):,} to {plan.objects:,} objects, {size_text(plan.read_bytes)}")
     table.add_row(
         "memory",
         f"host_buffer_bytes and device_buffer_bytes of at least {plan.buffer_bytes:,}; "
-        f"{size(4 * math.prod(box_extents(plan.box)))} of a slot in f32",
+        f"{size_text(4 * math.prod(box_extents(plan.box)))} of a slot in f32",
     )
     table.add_row("read", f"{plan.read_amplification:.2f} bytes for each byte of the box")
     table.add_row("decoded", f"{plan.decode_amplification:.2f} bytes for each byte of the box")
@@ -215,12 +217,12 @@ def _show_sizes(uris: list[str], as_json: bool) -> None:
             rich.markup.escape(each.uri),
             extents(each.shape),
             *counts,
-            size(each.stored_bytes),
-            size(each.decoded_bytes),
+            size_text(each.stored_bytes),
+            size_text(each.decoded_bytes),
         )
     if len(sizes) != 1:
         table.add_section()
-        total = size(totals["stored_bytes"]), size(totals["decoded_bytes"])
+        total = size_text(totals["stored_bytes"]), size_text(totals["decoded_bytes"])
         table.add_row(f"{len(sizes):,} arrays", "", f"{totals['chunks']:,}", "", *total)
     out.print(table)
 
@@ -235,8 +237,8 @@ def _reads_table(plan: Plan) -> rich.table.Table:
             rich.markup.escape(read.key),
             f"{read.offset:,}",
             f"{read.offset + read.bytes:,}",
-            ("≤ " if read.at_most else "") + size(read.bytes),
-            size(read.bytes - read.wanted_bytes),
+            ("≤ " if read.at_most else "") + size_text(read.bytes),
+            size_text(read.bytes - read.wanted_bytes),
             _chunks_text(read.chunks),
         )
     return table

@@ -14,8 +14,9 @@ import rich.markup
 from rich.progress import TaskID
 
 import damacy
-from damacy._cli.console import AsJson, Threads, Uri, errors, fail, out, plain, print_json, progress_bar, refuse, size
+from damacy._cli.console import AsJson, Threads, Uri, errors, fail, out, plain, print_json, progress_bar, refuse
 from damacy._core import log
+from damacy._core.sizes import size_text
 from damacy._open import folders
 from damacy._open.groups import Group
 from damacy._open.opening import array_or_image
@@ -188,8 +189,8 @@ def _show(outcomes: list[Outcome], seconds: float) -> None:
         errors.print(f"… and {len(bad) + len(refused) - _SHOWN:,} more; --json lists all")
     read = sum(outcome.encoded_bytes for outcome in outcomes)
     decoded = sum(outcome.decoded_bytes for outcome in outcomes)
-    rate = f"{size(decoded / seconds)}/s" if seconds else ""
-    out.print(f"{size(read)} read, {size(decoded)} decoded in {seconds:.2f} s: {rate}")
+    rate = f"{size_text(decoded / seconds)}/s" if seconds else ""
+    out.print(f"{size_text(read)} read, {size_text(decoded)} decoded in {seconds:.2f} s: {rate}")
     if unguarded := sum(outcome.unguarded for outcome in outcomes):
         chunks = sum(outcome.chunks for outcome in outcomes)
         out.print(f"no checksum covers {unguarded:,} of {chunks:,} good chunks: damage that still decodes is not found")

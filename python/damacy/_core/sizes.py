@@ -43,3 +43,18 @@ def as_bytes(value: object, name: str) -> int:
     if size >= 1 << 63:
         raise ValueError(f"{name} must be < 2**63 (got {given})")
     return int(size)
+
+
+def size_text(number: float) -> str:
+    """A number of bytes as people read it; the same text as `core/size_text.h` of the library.
+
+    >>> size_text(999), size_text(262400), size_text(5 << 30)
+    ('999 B', '256.2 KiB', '5.0 GiB')
+    """
+    if number < 1024:
+        return f"{number:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        number /= 1024
+        if number < 1023.95:  # else the text would be 1024.0
+            return f"{number:.1f} {unit}"
+    return f"{number / 1024:.1f} TiB"

@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from damacy._core.sizes import size_text
+
 MemoryKind = Literal["host", "pinned", "gpu"]
 Taken = Literal["at start", "reserved", "first sample", "as used"]
 
 KINDS: dict[MemoryKind, str] = {"host": "host", "pinned": "page-locked", "gpu": "GPU"}
-_BYTES_OF_UNIT = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,17 +90,6 @@ class MemoryPlan:
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         return "\n".join([*lines, f"at most {self.sums()}"])
-
-
-def size_text(number: int) -> str:
-    """
-    >>> size_text(262400), size_text(5 << 30), size_text(7)
-    ('256.2 KiB', '5.0 GiB', '7 B')
-    """
-    for unit, size in _BYTES_OF_UNIT.items():
-        if number >= size:
-            return f"{number / size:.1f} {unit}"
-    return f"{number} B"
 
 
 def memory_plan_from(native: Mapping[str, Any]) -> MemoryPlan:

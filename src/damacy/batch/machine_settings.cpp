@@ -4,6 +4,7 @@
 
 #include "damacy/batch/memory_plan.h"
 #include "damacy/core/formatted.h"
+#include "damacy/core/size_text.h"
 
 namespace damacy {
 namespace {
@@ -14,11 +15,6 @@ constexpr std::uint64_t kLeastBuffer = 64 * kMib;
 // Of a host that only decodes, and of one that feeds a GPU: more threads were never faster.
 constexpr std::size_t kMostReaders = 128;
 constexpr std::size_t kMostReadersForGpu = 64;
-
-std::string gib(std::uint64_t bytes) {
-  const std::uint64_t tenths = bytes / kGib * 10 + (bytes % kGib * 10 + kGib / 2) / kGib;
-  return formatted("{}.{} GiB", tenths / 10, tenths % 10);
-}
 
 // Whole MiB of `bytes`, at most `most`, but never less than chunks need.
 std::int64_t bounded(std::uint64_t bytes, std::uint64_t most, std::int64_t chunk_bytes) {
@@ -42,7 +38,7 @@ Choice host_buffer(const Machine& machine, std::int64_t chunk_bytes) {
   const std::uint64_t most = machine.gpu ? 2 * kGib : kGib;
   const std::uint64_t free = machine.host_bytes.value_or(0);
   return {"host_buffer_bytes", bounded(free / 8, most, chunk_bytes),
-          formatted("an eighth of {} {}, at most {}", gib(free), machine.why_memory, gib(most))};
+          formatted("an eighth of {} {}, at most {}", size_text(free), machine.why_memory, size_text(most))};
 }
 
 Choice device_buffer(const Machine& machine, const SettingsAsked& asked) {
@@ -50,7 +46,7 @@ Choice device_buffer(const Machine& machine, const SettingsAsked& asked) {
   if (!machine.gpu) {
     const std::uint64_t free = machine.host_bytes.value_or(0);
     return {field, bounded(free / 4, 4 * kGib, asked.chunk_bytes),
-            formatted("a quarter of {} {}, at most {}", gib(free), machine.why_memory, gib(4 * kGib))};
+            formatted("a quarter of {} {}, at most {}", size_text(free), machine.why_memory, size_text(4 * kGib))};
   }
   std::uint64_t most = 6 * kGib;
   if (asked.max_gpu_memory_bytes > 0) most = std::min(most, static_cast<std::uint64_t>(asked.max_gpu_memory_bytes) / 2);
@@ -59,7 +55,7 @@ Choice device_buffer(const Machine& machine, const SettingsAsked& asked) {
     return {field, bounded(most, most, asked.chunk_bytes), "the default: the GPU's free memory is unknown"};
   }
   return {field, bounded(*machine.gpu_bytes / 4, most, asked.chunk_bytes),
-          formatted("a quarter of {} free on the GPU, at most {}", gib(*machine.gpu_bytes), gib(most))};
+          formatted("a quarter of {} free on the GPU, at most {}", size_text(*machine.gpu_bytes), size_text(most))};
 }
 
 Choice slots(const Machine& machine) {

@@ -5,6 +5,7 @@
 
 #include "damacy/batch/memory_plan.h"
 #include "damacy/core/formatted.h"
+#include "damacy/core/size_text.h"
 #include "damacy/core/text.h"
 #include "damacy/pipeline/network_load.h"
 
@@ -68,8 +69,8 @@ std::string with_cache(const std::string& advice, const Config& config, const Ob
   if (static_cast<double>(now) >= bytes) return advice;
   const std::string cache = formatted(
       "{}={} (now {}): {} % of the encoded bytes that batches wanted had been wanted before, and it would hold all chunks seen so far{}",
-      seen.on_device ? "device_cache_bytes" : "cache_bytes", size_setting(bytes), now, std::llround(100 * chunks.again),
-      seen.on_device ? "" : ", decoded");
+      seen.on_device ? "device_cache_bytes" : "cache_bytes", size_setting(bytes), size_text(now),
+      std::llround(100 * chunks.again), seen.on_device ? "" : ", decoded");
   constexpr std::string_view kNone = "no setting: ";
   if (advice.starts_with(kNone)) return text(cache, "; no other setting: ", advice.substr(kNone.size()));
   return text(advice, "; ", cache);
@@ -117,12 +118,12 @@ std::string larger_waves(const Config& config, const Observation& seen) {
                      kLookaheadOfSmallBatches, config.lookahead_batches, percent(fill));
   if (seen.larger_waves)
     return formatted("larger waves: device_buffer_bytes={} and host_buffer_bytes={} (now {} and {})",
-                     2 * config.device_buffer_bytes, 2 * config.host_buffer_bytes, config.device_buffer_bytes,
-                     config.host_buffer_bytes);
+                     2 * config.device_buffer_bytes, 2 * config.host_buffer_bytes,
+                     size_text(config.device_buffer_bytes), size_text(config.host_buffer_bytes));
   const Metric& decoded = seen.stats.decompress;
   if (seen.wave_encoded * decoded.output_bytes > seen.wave_decoded * decoded.input_bytes)
     return formatted("larger waves: device_buffer_bytes={} (now {})", 2 * config.device_buffer_bytes,
-                     config.device_buffer_bytes);
+                     size_text(config.device_buffer_bytes));
   return "no setting: waves are as large as helps; a codec that decodes faster, such as lz4, would";
 }
 
@@ -170,8 +171,9 @@ std::string worded(const Explanation& out, const Observation& seen, bool is_of_n
   all += formatted(" the consumer waited {} % of the time.", percent(out.consumer_waited));
   if (seen.network.requests > 0) all += text(" ", network_text(seen.network, seen.seconds, seen.stats), ".");
   if (seen.stats.slots_added > 0 || seen.added_slots > 0)
-    all += formatted(" It keeps batches, and holds {} now: {} slots are added, {} of at most {} bytes (keep_bytes).",
-                     seen.held, seen.added_slots, seen.stats.kept_bytes_committed, seen.keep_bytes);
+    all +=
+        formatted(" It keeps batches, and holds {} now: {} slots are added, {} of at most {} (keep_bytes).", seen.held,
+                  seen.added_slots, size_text(seen.stats.kept_bytes_committed), size_text(seen.keep_bytes));
   return all;
 }
 

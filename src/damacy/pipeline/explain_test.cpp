@@ -50,7 +50,7 @@ TEST(explain, slots_that_were_added_are_named_with_their_cap) {
   seen.keep_bytes = 2048;
   seen.held = 4;
   const std::string text = explain(four_threads(), seen).text;
-  EXPECT_NE(text.find("It keeps batches, and holds 4 now: 3 slots are added, 768 of at most 2048 bytes (keep_bytes)."),
+  EXPECT_NE(text.find("It keeps batches, and holds 4 now: 3 slots are added, 768 B of at most 2.0 KiB (keep_bytes)."),
             std::string::npos)
       << text;
 }
@@ -121,7 +121,7 @@ TEST(explain, larger_buffers_are_advised_only_where_they_make_larger_waves) {
   const Config config = four_threads();
   EXPECT_NE(explain(config, seen).advice.find("host_buffer_bytes"), std::string::npos);
   seen.larger_waves = false;  // but decoded chunks have no room
-  EXPECT_NE(explain(config, seen).advice.find("device_buffer_bytes=8589934592"), std::string::npos);
+  EXPECT_NE(explain(config, seen).advice.find("device_buffer_bytes=8589934592 (now 4.0 GiB)"), std::string::npos);
   EXPECT_EQ(explain(config, seen).advice.find("host_buffer_bytes"), std::string::npos);
   seen.wave_decoded = 512e6;
   EXPECT_TRUE(explain(config, seen).advice.starts_with("no setting")) << explain(config, seen).advice;
@@ -163,11 +163,11 @@ TEST(explain, names_the_cache_that_would_hold_what_is_wanted_again) {
   seen.chunks = {.again = 0.47, .encoded_bytes = 1e9, .decoded_bytes = 2048.0 * (1 << 20), .largest_chunk_bytes = 1};
   Config config = four_threads();
   const Explanation out = explain(config, seen);
-  EXPECT_NE(out.advice.find("cache_bytes=\"2356MiB\" (now 0): 47 % of the encoded bytes"), std::string::npos)
+  EXPECT_NE(out.advice.find("cache_bytes=\"2356MiB\" (now 0 B): 47 % of the encoded bytes"), std::string::npos)
       << out.advice;
   EXPECT_DOUBLE_EQ(out.wanted_again, 0.47);
   config.cache_bytes = std::int64_t{1} << 30;
-  EXPECT_NE(explain(config, seen).advice.find("(now 1073741824)"), std::string::npos);
+  EXPECT_NE(explain(config, seen).advice.find("(now 1.0 GiB)"), std::string::npos);
   config.cache_bytes = std::int64_t{2356} << 20;
   EXPECT_EQ(explain(config, seen).advice.find("cache_bytes"), std::string::npos) << explain(config, seen).advice;
 }
@@ -178,7 +178,7 @@ TEST(explain, names_a_cache_before_the_settings_that_do_not_help) {
   seen.stats.decompress = busy(36'000);
   seen.chunks = {.again = 0.47, .encoded_bytes = 1e9, .decoded_bytes = 2048.0 * (1 << 20), .largest_chunk_bytes = 1};
   const std::string advice = explain(four_threads(), seen).advice;
-  EXPECT_TRUE(advice.starts_with("cache_bytes=\"2356MiB\" (now 0): 47 % of")) << advice;
+  EXPECT_TRUE(advice.starts_with("cache_bytes=\"2356MiB\" (now 0 B): 47 % of")) << advice;
   EXPECT_TRUE(advice.ends_with("decoded; no other setting: 4 threads use all 4 cores")) << advice;
 }
 
@@ -212,7 +212,7 @@ TEST(explain, names_no_cache_where_it_would_not_help) {
 TEST(explain, names_the_cache_where_latency_or_planning_limits) {
   Observation seen = ten_seconds();
   seen.chunks = {.again = 0.83, .encoded_bytes = 1e9, .decoded_bytes = 2048.0 * (1 << 20), .largest_chunk_bytes = 1};
-  const std::string cache = "; cache_bytes=\"2356MiB\" (now 0): 83 % of the encoded bytes";
+  const std::string cache = "; cache_bytes=\"2356MiB\" (now 0 B): 83 % of the encoded bytes";
   const auto advice_where = [&](std::string_view binds) {
     const Explanation out = explain(four_threads(), seen);
     EXPECT_EQ(out.binds, binds);
@@ -233,7 +233,7 @@ TEST(explain, names_the_cache_of_encoded_chunks_where_a_device_waits_for_the_bus
   seen.stats.h2d = busy(9'500);
   seen.chunks = {.again = 0.9, .encoded_bytes = 1024.0 * (1 << 20), .decoded_bytes = 4e9, .largest_chunk_bytes = 1};
   Config config = four_threads();
-  EXPECT_TRUE(explain(config, seen).advice.starts_with("device_cache_bytes=\"1178MiB\" (now 0): 90 %"))
+  EXPECT_TRUE(explain(config, seen).advice.starts_with("device_cache_bytes=\"1178MiB\" (now 0 B): 90 %"))
       << explain(config, seen).advice;
   config.device_cache_bytes = std::int64_t{1178} << 20;
   EXPECT_TRUE(explain(config, seen).advice.starts_with("no setting: it carries")) << explain(config, seen).advice;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "damacy/core/formatted.h"
+#include "damacy/core/size_text.h"
 
 namespace damacy {
 namespace {
@@ -51,7 +52,7 @@ std::optional<NetworkLimit> network_limit(const NetworkCounts::Seen& network, do
       "latency",
       formatted("more reads under way: host_buffer_bytes={} (now {}), or lookahead_batches={} (now {}); {} of {} "
                 "requests were, on average",
-                2 * config.host_buffer_bytes, config.host_buffer_bytes,
+                2 * config.host_buffer_bytes, size_text(config.host_buffer_bytes),
                 2 * std::max<std::int64_t>(config.lookahead_batches, 2), config.lookahead_batches,
                 std::llround(under_way), network.most)};
 }

@@ -51,7 +51,7 @@ TEST(NetworkLoad, requests_that_mostly_wait_are_latency_and_the_advice_names_the
   EXPECT_NE(out.text.find("remote stores bind: requests wait for their first byte"), std::string::npos) << out.text;
   out = explain(config, ten_seconds(20, 0.9));
   EXPECT_EQ(out.binds, "latency");
-  EXPECT_NE(out.advice.find("host_buffer_bytes="), std::string::npos) << out.advice;
+  EXPECT_NE(out.advice.find("host_buffer_bytes=2147483648 (now 1.0 GiB)"), std::string::npos) << out.advice;
 }
 
 TEST(NetworkLoad, requests_that_wait_although_no_more_of_them_would_pay_are_limited_by_the_network) {

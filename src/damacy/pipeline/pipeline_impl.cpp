@@ -8,6 +8,7 @@
 #include "damacy/core/log.h"
 #include "damacy/core/machine.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/size_text.h"
 #include "damacy/core/text.h"
 #include "damacy/device/device.h"
 #include "damacy/fetch/worker_engine.h"
@@ -32,7 +33,7 @@ std::string_view decoder_name(const Device* device) {
   return device == nullptr || device->is_host() ? "the cores" : "damacy's kernels";
 }
 
-// Sums of what is known before the first sample: "67108864 bytes of the host, 8192 of the GPU".
+// Sums of what is known before the first sample: "64.0 MiB of the host, 8.0 KiB of the GPU".
 std::string memory_text(const Config& config, const MemoryPlan& plan) {
   constexpr std::pair<MemoryKind, const char*> kKinds[] = {
       {MemoryKind::host, "of the host"}, {MemoryKind::pinned, "page-locked"}, {MemoryKind::gpu, "of the GPU"}};
@@ -42,7 +43,7 @@ std::string memory_text(const Config& config, const MemoryPlan& plan) {
     std::uint64_t bytes = 0;
     for (const MemoryPart& part : parts)
       if (part.kind == kind && !is_of_slots(part)) bytes += part.bytes.value_or(0);
-    if (bytes > 0) all += formatted("{}{} bytes {}", all.empty() ? "" : ", ", bytes, name);
+    if (bytes > 0) all += formatted("{}{} {}", all.empty() ? "" : ", ", size_text(bytes), name);
   }
   return all;
 }
@@ -51,8 +52,8 @@ std::string memory_text(const Config& config, const MemoryPlan& plan) {
 std::string settings_text(const Config& config, const MemoryPlan& plan, const Device* device) {
   return formatted(
       "n_io_threads {}, n_compute_threads {}, host_buffer_bytes {}, device_buffer_bytes {}, n_batches {}, zstd and LZ4 by {}; memory without slots: at most {}",
-      config.n_io_threads, config.n_compute_threads, config.host_buffer_bytes, config.device_buffer_bytes,
-      config.n_batches, decoder_name(device), memory_text(config, plan));
+      config.n_io_threads, config.n_compute_threads, size_text(config.host_buffer_bytes),
+      size_text(config.device_buffer_bytes), config.n_batches, decoder_name(device), memory_text(config, plan));
 }
 
 // Pages of a cache are taken as they are used, which must not be more than there are.

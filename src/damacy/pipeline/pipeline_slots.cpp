@@ -6,6 +6,7 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
 #include "damacy/core/machine.h"
+#include "damacy/core/size_text.h"
 #include "damacy/pipeline/pipeline_impl.h"
 
 namespace damacy {
@@ -58,13 +59,13 @@ Slots::Growth PipelineImpl::add_slot(Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSI
   if (growth != Slots::Growth::added) return growth;
   logged_refusal = false;
   if (!std::exchange(logged_added, true))
-    log(LogLevel::info, formatted("a slot was added: the consumer holds {} batches; added slots may take {} bytes",
-                                  added.held, keep.bytes));
+    log(LogLevel::info, formatted("a slot was added: the consumer holds {} batches; added slots may take {}",
+                                  added.held, size_text(keep.bytes)));
   if (added.slots >= kManyAdded && !std::exchange(logged_many, true))
     log(LogLevel::warn,
         formatted(
-            "{} slots were added, {} of at most {} bytes: the consumer holds {} batches; keep copies of what is kept for long, or set keep_bytes",
-            added.slots, added.bytes, keep.bytes, added.held));
+            "{} slots were added, {} of at most {}: the consumer holds {} batches; keep copies of what is kept for long, or set keep_bytes",
+            added.slots, size_text(added.bytes), size_text(keep.bytes), added.held));
   return growth;
 }
 
