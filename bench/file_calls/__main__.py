@@ -2,12 +2,17 @@
 
 10,000 `CuFile.pread` of 64 KiB from a file in the page cache, all started before the first is waited for, with 1 and 16
 threads for I/O. Arms are folders with a built `damacy` (default: this one), the C++ program of this folder
-(`--program FILE`), and KvikIO if it is installed. They run in processes of their own, by turns. Knows rates; not what
-makes them."""
+(`--program FILE`), KvikIO if it is installed, and for host memory a loop of `os.preadv` on as many threads. They run in
+processes of their own, by turns; `over_first` is the median of their ratios to the first arm of the same turn.
+
+`--calls gather` reads the same ranges in random order by one `preadv_packed`, `--calls bulk` all of them by one `read`.
+`--engine` compares engines of damacy, `--cold` empties the page cache before each round and says which part of the file
+was in it. Knows rates; not what makes them."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -16,96 +21,195 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
-THREADS = (1, 16)
+COUNTERS = ("copies", "copy_batches", "io_uring_read_calls", "pread_read_calls", "inline_read_calls")
 
 
-def worker(library: str, device: str, path: str, count: int, size: int, threads: int, rounds: int) -> dict[str, Any]:
-    """The rates of each round, in GB/s, and what damacy counts."""
-    if device == "cuda":
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What one process measures."""
+
+    library: str
+    device: str
+    path: str
+    count: int
+    size: int
+    threads: int
+    rounds: int
+    calls: str
+    engine: str
+    cold: bool
+
+
+def memory_of(task: Task) -> Any:
+    if task.device == "cuda":
         import torch
 
-        memory: Any = torch.zeros(count * size, dtype=torch.uint8, device="cuda")
+        memory = torch.zeros(task.count * task.size, dtype=torch.uint8, device="cuda")
         torch.cuda.synchronize()
-    else:
-        import numpy as np
+        return memory
+    import numpy as np
 
-        memory = np.zeros(count * size, np.uint8)
-    if library == "kvikio":
+    return np.ones(task.count * task.size, np.uint8)  # touched
+
+
+def loop_of_preadv(task: Task, memory: Any) -> Callable[[], int]:
+    descriptor, size = os.open(task.path, os.O_RDONLY), task.size
+    pool = ThreadPoolExecutor(task.threads)
+
+    def share(first: int) -> int:
+        return sum(
+            os.preadv(descriptor, [memory[i * size : (i + 1) * size]], i * size)
+            for i in range(first, task.count, task.threads)
+        )
+
+    return lambda: sum(pool.map(share, range(task.threads)))
+
+
+def calls_of(file: Any, task: Task, memory: Any) -> Callable[[], int]:
+    """One round of calls; gives the bytes read."""
+    count, size = task.count, task.size
+
+    def preads() -> int:
+        futures = [file.pread(memory[i * size : (i + 1) * size], size, i * size) for i in range(count)]
+        return sum(future.get() for future in futures)
+
+    if task.calls == "pread":
+        return preads
+    if task.calls == "bulk":
+        return lambda: int(file.read(memory))
+    import numpy as np
+
+    sizes = np.full(count, size, np.int64)
+    offsets = np.random.default_rng(0).permutation(count).astype(np.int64) * size
+    return lambda: int(file.preadv_packed(memory, sizes, offsets).get())
+
+
+def worker(task: Task) -> dict[str, Any]:
+    """The rates of each round, in GB/s, and what damacy counts."""
+    memory = memory_of(task)
+    file: Any = None
+    if task.library == "os.preadv":
+        one_round = loop_of_preadv(task, memory)
+    elif task.library == "kvikio":
         import kvikio
         import kvikio.defaults
 
-        kvikio.defaults.set("num_threads", threads)
-        file: Any = kvikio.CuFile(path, "r")
+        kvikio.defaults.set("num_threads", task.threads)
+        one_round = calls_of(kvikio.CuFile(task.path, "r"), task, memory)
     else:
         from damacy import defaults
         from damacy.cufile import CuFile
 
-        defaults.set("num_threads", threads)
-        file = CuFile(path)
-    rates = []
-    for number in range(rounds + 1):
+        defaults.set("num_threads", task.threads)
+        file = CuFile(task.path, engine=task.engine or None)
+        one_round = calls_of(file, task, memory)
+    rates: list[float] = []
+    resident = 0.0
+    for number in range(task.rounds + 1):
+        if task.cold:
+            from damacy.cufile import drop_file_page_cache, get_page_cache_info
+
+            drop_file_page_cache(task.path)
+            pages, total = get_page_cache_info(task.path)
+            resident = max(resident, pages / total)
         start = time.perf_counter()
-        futures = [file.pread(memory[i * size : (i + 1) * size], size, i * size) for i in range(count)]
-        got = sum(future.get() for future in futures)
+        got = one_round()
         took = time.perf_counter() - start
-        assert got == count * size
+        assert got == task.count * task.size
         if number > 0:  # the first warms up
-            rates.append(round(got / took / 1e9, 2))
-    counters = file.counters() if library == "damacy" else {}
-    return {"gb_per_s": rates} | {name: counters[name] for name in ("copies", "copy_batches") if name in counters}
+            rates.append(round(got / took / 1e9, 3))
+    counters = file.counters() if file is not None else {}
+    said = {name: counters[name] for name in COUNTERS if counters.get(name)}
+    return {"gb_per_s": rates} | said | ({"resident_before": round(resident, 3)} if task.cold else {})
 
 
-def run_arm(arm: str, place: str, arguments: argparse.Namespace, path: str, threads: int) -> dict[str, Any]:
-    numbers = [str(n) for n in (arguments.count, arguments.bytes, threads, arguments.rounds)]
-    if arm == "C++":
-        command = [place, path, *numbers]
+def run_arm(place: str, task: Task) -> dict[str, Any]:
+    if task.library == "C++":
+        command = [place, task.path, *(str(n) for n in (task.count, task.size, task.threads, task.rounds))]
     else:
-        library = "kvikio" if arm == "kvikio" else "damacy"
-        command = [
-            sys.executable,
-            str(HERE / "__main__.py"),
-            "--worker",
-            library,
-            arguments.device,
-            path,
-            *numbers,
-        ]
-    environment = os.environ | ({"PYTHONPATH": place} if arm not in ("C++", "kvikio") else {})
+        command = [sys.executable, str(HERE / "__main__.py"), "--worker", json.dumps(dataclasses.asdict(task))]
+    environment = os.environ | ({"PYTHONPATH": place} if place and task.library != "C++" else {})
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     if ran.returncode != 0:
         return {"error": ran.stderr.strip().splitlines()[-1:]}
     return dict(json.loads(ran.stdout.splitlines()[-1]))
 
 
+def arms_of(arguments: argparse.Namespace) -> dict[str, tuple[str, str, str]]:
+    """For each arm its library, its folder or program, and the engine."""
+    own = str(HERE.parent.parent / "python")
+    places = dict(one.split("=", 1) for one in arguments.arm) or {"damacy": own}
+    arms: dict[str, tuple[str, str, str]] = {}
+    if arguments.device == "cpu" and arguments.calls == "pread":
+        arms["os.preadv"] = ("os.preadv", own, "")  # the page cache is emptied by damacy
+    for name, place in places.items():
+        for engine in arguments.engine or [""]:
+            arms[f"{name} {engine}".strip()] = ("damacy", place, engine)
+    if arguments.calls == "pread" and not arguments.cold:
+        if arguments.program:
+            arms["C++"] = ("C++", arguments.program, "")
+        if arguments.device == "cuda":
+            arms["kvikio"] = ("kvikio", "", "")
+    return arms
+
+
+def measure_threads(arguments: argparse.Namespace, path: str, threads: int) -> list[dict[str, Any]]:
+    arms = arms_of(arguments)
+    rates: dict[str, list[float]] = {arm: [] for arm in arms}
+    ratios: dict[str, list[float]] = {arm: [] for arm in arms}
+    last: dict[str, Any] = {}
+    for _ in range(arguments.turns):
+        medians: dict[str, float] = {}
+        for arm, (library, place, engine) in arms.items():
+            task = Task(
+                library,
+                arguments.device,
+                path,
+                arguments.count,
+                arguments.bytes,
+                threads,
+                arguments.rounds,
+                arguments.calls,
+                engine,
+                arguments.cold,
+            )
+            last[arm] = run_arm(place, task)
+            found = last[arm].get("gb_per_s", [])
+            rates[arm] += found
+            if found:
+                medians[arm] = statistics.median(found)
+        first = medians.get(next(iter(arms)))
+        for arm, median in medians.items():
+            if first:
+                ratios[arm].append(median / first)
+    rows = []
+    for arm, found in rates.items():
+        row: dict[str, Any] = {"arm": arm, "device": arguments.device, "threads": threads}
+        row |= {"calls": arguments.calls, "bytes": arguments.bytes, "cold": arguments.cold}
+        if found:
+            median = statistics.median(found)
+            row |= {"gb_per_s": round(median, 3), "range": [min(found), max(found)]}
+            row |= {"us_a_range": round(arguments.bytes / median / 1e3, 2)}
+        if ratios[arm]:
+            row |= {"over_first": round(statistics.median(ratios[arm]), 3)}
+        rows.append(row | {name: value for name, value in last[arm].items() if name != "gb_per_s"})
+    return rows
+
+
 def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    arms = dict(one.split("=", 1) for one in arguments.arm) or {"damacy": str(HERE.parent.parent / "python")}
-    if arguments.program:
-        arms["C++"] = arguments.program
-    if arguments.device == "cuda":
-        arms["kvikio"] = ""
     rows = []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         path = f"{folder}/data"
         with open(path, "wb") as out:
             for _ in range(arguments.count * arguments.bytes // (1 << 20) + 1):
                 out.write(os.urandom(1 << 20))
-        for threads in THREADS:
-            rates: dict[str, list[float]] = {arm: [] for arm in arms}
-            last: dict[str, Any] = {}
-            for _ in range(arguments.turns):
-                for arm, place in arms.items():
-                    last[arm] = run_arm(arm, place, arguments, path, threads)
-                    rates[arm] += last[arm].get("gb_per_s", [])
-            for arm, found in rates.items():
-                row = {"arm": arm, "device": arguments.device, "threads": threads}
-                if found:
-                    median = statistics.median(found)
-                    row |= {"gb_per_s": round(median, 2), "range": [min(found), max(found)]}
-                    row |= {"us_a_call": round(arguments.bytes / median / 1e3, 2)}
-                row |= {name: value for name, value in last[arm].items() if name != "gb_per_s"}
+        for threads in arguments.threads:
+            for row in measure_threads(arguments, path, threads):
                 rows.append(row)
                 print(json.dumps(row), flush=True)
     return rows
@@ -113,18 +217,21 @@ def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
 def main() -> None:
     if sys.argv[1:2] == ["--worker"]:
-        library, device, path, *numbers = sys.argv[2:]
-        print(json.dumps(worker(library, device, path, *map(int, numbers))))
+        print(json.dumps(worker(Task(**json.loads(sys.argv[2])))))
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--arm", action="append", default=[], help="NAME=FOLDER of a built damacy, to compare")
     parser.add_argument("--program", help="the program of bench/file_calls")
+    parser.add_argument("--calls", choices=("pread", "gather", "bulk"), default="pread")
+    parser.add_argument("--engine", action="append", default=[], help="of damacy: pread, io_uring or auto; to compare")
+    parser.add_argument("--cold", action="store_true", help="not from the page cache")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 16], help="of I/O")
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--bytes", type=int, default=64 << 10)
     parser.add_argument("--rounds", type=int, default=5, help="of one process")
     parser.add_argument("--turns", type=int, default=3, help="of all arms")
-    parser.add_argument("--folder", help="of the file that is read; it should be in memory")
+    parser.add_argument("--folder", help="of the file that is read: in memory, or on a disk for --cold")
     parser.add_argument("--out", help="the results as JSON")
     arguments = parser.parse_args()
     rows = measure(arguments)
