@@ -84,7 +84,7 @@ demo: extension  ## the main job on real data, with a table, a comparison and de
 .PHONY: test
 test: all-host  ## all tests: C++ and Python
 	ctest --test-dir build/host --output-on-failure -j $(JOBS)
-	$(PY) -m pytest -n $(JOBS) -m "not gpu"
+	CUDA_VISIBLE_DEVICES= $(PY) -m pytest -n $(JOBS) -m "not gpu"
 
 .PHONY: test-gpu
 test-gpu: extension  ## the tests that need a GPU
