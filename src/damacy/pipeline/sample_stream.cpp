@@ -99,6 +99,7 @@ void SampleStream::mark_settled(const BatchJob& job) {
     item->started = item->settled = true;
     if (!leaves) return;
     --planned_;
+    announced_ -= std::min<std::size_t>(announced_, 1);
     batches_.erase(item);
     return;
   }

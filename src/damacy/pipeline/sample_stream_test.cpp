@@ -13,6 +13,12 @@ namespace {
 
 using Indices = std::vector<std::int64_t>;
 
+class NoRowWriter final : public RowWriter {
+ public:
+  void fill_part(BatchJob&, std::size_t) override { FAIL() << "nothing is filled"; }
+  void move_row(std::span<std::byte>, std::span<const std::byte>) override { FAIL() << "nothing is moved"; }
+};
+
 class SampleStreamTest : public ::testing::Test {
  protected:
   static Config config_of(std::int64_t batch_size, std::int64_t lookahead) {
@@ -125,6 +131,24 @@ TEST_F(SampleStreamTest, batches_are_planned_and_announced_in_order_each_once) {
   EXPECT_TRUE(stream.has_unplanned());
   EXPECT_EQ(stream.plan_next()->shape().id, 2);
   EXPECT_FALSE(stream.has_unplanned());
+}
+
+TEST_F(SampleStreamTest, batches_behind_one_that_is_skipped_are_announced_all_the_same) {
+  config.on_error = OnError::skip;
+  const PlannedSample lost{.parts = {PlannedPart{}}, .failure = Error(Status::io, "lost", "io")};
+  stream.accept(lost, layout, /*ends_batch=*/true);
+  accept(3);
+  EXPECT_EQ(stream.announce_next()->shape().id, 0);
+  EXPECT_EQ(stream.announce_next()->shape().id, 1);
+  const auto skipped = stream.plan_next();
+  NoRowWriter writer;
+  StatsBoard board;
+  skipped->start({{}, [&](BatchJob& job) { stream.mark_settled(job); }}, writer, board);
+  Task(skipped).end();
+  EXPECT_EQ(stream.front()->job->shape().id, 1);
+  accept(3);
+  ASSERT_TRUE(stream.has_unannounced());
+  EXPECT_EQ(stream.announce_next()->shape().id, 2);
 }
 
 TEST_F(SampleStreamTest, the_front_is_due_when_it_is_settled_whatever_settles_before) {
