@@ -156,7 +156,7 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of the current epoch; after `load_state_dict`, or an exception of a batch, the remaining ones."""
-        return self._given_as(lambda batch: batch)
+        return self._given_as(None)
 
     def set_epoch(self, epoch: int) -> None:
         """The next `for` begins that epoch. No effect if it is the current one: a loaded state is continued.
@@ -303,10 +303,12 @@ class Loader:
         assert self._schedule is not None
         return self._schedule
 
-    def _given_as(self, form: Callable[[Batch], Any]) -> Iterator[Any]:
+    def _given_as(self, form: Callable[[Batch], Any] | None) -> Iterator[Any]:
         """As `__iter__`, with batches in the form of a framework, which is also the argument of `transform`."""
         transform = self._transform
-        return _Pass(self, form if transform is None else lambda batch: transform(form(batch)))
+        if form is None or transform is None:
+            return _Pass(self, form or transform)
+        return _Pass(self, lambda batch: transform(form(batch)))
 
     def _position(self) -> _Position:
         return self._epoch, self._samples, self._shards, self._passes
@@ -411,7 +413,7 @@ class Loader:
 class _Pass(Iterator[Any]):
     """One `for` over a loader. Keeps no reference to its batches; an error ends it, like a generator."""
 
-    def __init__(self, loader: Loader, form: Callable[[Batch], Any]) -> None:
+    def __init__(self, loader: Loader, form: Callable[[Batch], Any] | None) -> None:
         self._loader = loader
         self._form = form
         self._place: tuple[int, int] | None = None
@@ -437,7 +439,8 @@ class _Pass(Iterator[Any]):
             before = loader._position()
             if (loader._epoch, loader._passes) == self._place:
                 batch = loader._next()
-            given = None if batch is None else self._form(batch)
+            # Without a form there is no call, in which a signal handler could lose the batch that was taken.
+            given = batch if batch is None or self._form is None else self._form(batch)
         except BaseException as error:
             loader._back_to = before  # first of all: a signal handler may raise in any call
             if isinstance(error, Exception) and (batch is not None or isinstance(error, DamacyError)):

@@ -1,11 +1,14 @@
 """Exceptions of signal handlers and of samplers, at any moment of a loop over a loader: the next loop continues after
 the last batch that the loop got."""
 
+import sys
+
 import numpy as np
 import pytest
 from support import child, line
 
 import damacy
+from damacy import training
 from damacy.samplers import Indexed
 from damacy.training import Loader
 
@@ -76,6 +79,31 @@ def path(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["ctrl-c", "another exception"])
 def test_two_hundred_signals_lose_and_repeat_no_batch(path, kind):
     assert int(child.run_well(PROGRAM, path, kind, 200, limit_s=500).stdout) == 200
+
+
+def test_no_call_stands_between_taking_a_batch_and_giving_it(path):
+    """A signal handler that raises in one would lose the batch."""
+    taking, giving = Loader._next.__code__, training._Pass.__next__.__code__
+    calls, is_taken = [], False
+
+    def profile(frame, event, _):
+        nonlocal is_taken
+        if event == "return" and frame.f_code in (taking, giving):
+            is_taken = frame.f_code is taking
+        elif is_taken:
+            calls.append((event, frame.f_code.co_name))
+
+    config = damacy.Config(batch_size=2, device="cpu", host_buffer_bytes=1 << 22, device_buffer_bytes=1 << 22)
+    samples = [damacy.Sample(path, [(k, k + 1)]) for k in range(6)]
+    with Loader(Indexed(samples, range(6)), config) as loader:
+        batches = iter(loader)
+        sys.setprofile(profile)
+        try:
+            taken = [line.numbers(next(batches)) for _ in range(3)]
+        finally:
+            sys.setprofile(None)
+    assert taken == [[0, 1], [2, 3], [4, 5]]
+    assert calls == []
 
 
 class Failing:
