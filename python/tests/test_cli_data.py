@@ -684,9 +684,9 @@ def test_examples_in_docstrings_of_helpers_pass():
     import doctest
 
     from damacy import samplers
-    from damacy._cli import box, cat, console, png
-    from damacy._core import counter_rng, counter_rng_many
+    from damacy._cli import box, cat, png
+    from damacy._core import counter_rng, counter_rng_many, sizes
 
-    for module in (box, cat, console, counter_rng, counter_rng_many, png, samplers):
+    for module in (box, cat, counter_rng, counter_rng_many, png, samplers, sizes):
         tried = doctest.testmod(module)
         assert (tried.failed, tried.attempted > 0) == (0, True), module.__name__
