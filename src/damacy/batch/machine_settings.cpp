@@ -15,6 +15,8 @@ constexpr std::uint64_t kLeastBuffer = 64 * kMib;
 // Of a host that only decodes, and of one that feeds a GPU: more threads were never faster.
 constexpr std::size_t kMostReaders = 128;
 constexpr std::size_t kMostReadersForGpu = 64;
+// A stack of 8 MiB, and the 128 MiB that glibc maps to align a thread's heap.
+constexpr std::uint64_t kAddressesOfThread = 136 * kMib;
 
 // Whole MiB of `bytes`, at most `most`, but never less than chunks need.
 std::int64_t bounded(std::uint64_t bytes, std::uint64_t most, std::int64_t chunk_bytes) {
@@ -23,13 +25,20 @@ std::int64_t bounded(std::uint64_t bytes, std::uint64_t most, std::int64_t chunk
 }
 
 void choose_threads(std::vector<Choice>& choices, const Machine& machine) {
-  const auto readers =
-      static_cast<std::int64_t>(std::min(machine.rank_cores, machine.gpu ? kMostReadersForGpu : kMostReaders));
+  std::uint64_t most = std::min(machine.rank_cores, machine.gpu ? kMostReadersForGpu : kMostReaders);
+  std::string why = machine.why_cores;
+  if (const auto& limited = machine.addresses) {
+    const std::uint64_t left = limited->limit - std::min(limited->limit, limited->in_use);
+    const std::uint64_t threads = std::max<std::uint64_t>(1, left / 2 / kAddressesOfThread);
+    if (threads < most) why = formatted("half of {} left of the address-space limit (ulimit -v)", size_text(left));
+    most = std::min(most, threads);
+  }
+  const auto readers = static_cast<std::int64_t>(most);
   if (machine.gpu) {
-    choices.push_back({"n_io_threads", readers, formatted("{}; two thirds read at a time", machine.why_cores)});
+    choices.push_back({"n_io_threads", readers, formatted("{}; two thirds read at a time", why)});
     choices.push_back({"n_compute_threads", readers - 1, "for what a GPU does not decode, one less than readers"});
   } else {
-    choices.push_back({"n_io_threads", readers, formatted("{}; they read, decode and place", machine.why_cores)});
+    choices.push_back({"n_io_threads", readers, formatted("{}; they read, decode and place", why)});
     choices.push_back({"n_compute_threads", 0, "readers decode on the host"});
   }
 }

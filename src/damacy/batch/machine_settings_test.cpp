@@ -58,6 +58,18 @@ TEST(choose_settings, of_a_host_are_a_thread_a_core) {
             "an eighth of 1.5 GiB free on the host, at most 1.0 GiB");
 }
 
+TEST(choose_settings, leave_half_of_limited_addresses_to_what_is_no_thread) {
+  Machine machine = machine_of(64, 2 * kGiB);
+  machine.addresses = AddressSpace{.limit = 3 * kGiB, .in_use = kGiB};
+  EXPECT_EQ(values(machine)["n_io_threads"], 7);
+  EXPECT_EQ(why(machine, "n_io_threads"),
+            "half of 2.0 GiB left of the address-space limit (ulimit -v); they read, decode and place");
+  machine.addresses->in_use = 4 * kGiB;
+  EXPECT_EQ(values(machine)["n_io_threads"], 1);
+  machine.addresses->limit = 100 * kGiB;
+  EXPECT_EQ(values(machine)["n_io_threads"], 64);
+}
+
 TEST(choose_settings, of_any_machine_are_legal_and_hold_the_chunks_asked_for) {
   std::mt19937_64 random(5);
   for (int i = 0; i < 5000; ++i) {
