@@ -16,7 +16,7 @@ import damacy
 
 zarr = pytest.importorskip("zarr")
 
-from support.fault_server import FaultServer, cut, raw, status  # noqa: E402
+from support.fault_server import FaultServer, cut, raw, refusing_port, status  # noqa: E402
 
 DATA = np.random.default_rng(0).integers(0, 60000, (32, 80, 80), dtype="u2")
 FAST = {"stall_timeout_s": 1, "first_byte_timeout_s": 2, "connect_timeout_s": 2}
@@ -252,24 +252,23 @@ def test_connections_that_were_cut_while_idle_are_not_seen(server):
 
 @pytest.mark.timeout(60)
 def test_a_server_that_is_gone_for_seconds_keeps_order_and_bytes(folder):
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
-    first = FaultServer(folder, port=port)
-    later = []
-    uri = f"{first.url}/sharded.zarr"
-    memory = {"host_buffer_bytes": 64 << 20, "device_buffer_bytes": 64 << 20}
-    with damacy.Pipeline(damacy.Config(batch_size=1, device="cpu", dtype="u16", **memory)) as pipeline:
-        boxes = [[(i % 16, i % 16 + 16), (i, i + 40), (3, 60)] for i in range(30)]
-        pipeline.push([damacy.Sample(uri, box) for box in boxes])
-        for number, box in enumerate(boxes):
-            if number == 5:
-                first.drop_connections()
-                first.close()
-                timer = threading.Timer(3, lambda: later.append(FaultServer(folder, port=port)))
-                timer.start()
-            with pipeline.pop() as batch:
-                np.testing.assert_array_equal(batch.numpy()[0], DATA[tuple(slice(*axis) for axis in box)])
-    timer.join()
+    with refusing_port() as port:
+        first = FaultServer(folder, port=port)
+        later = []
+        uri = f"{first.url}/sharded.zarr"
+        memory = {"host_buffer_bytes": 64 << 20, "device_buffer_bytes": 64 << 20}
+        with damacy.Pipeline(damacy.Config(batch_size=1, device="cpu", dtype="u16", **memory)) as pipeline:
+            boxes = [[(i % 16, i % 16 + 16), (i, i + 40), (3, 60)] for i in range(30)]
+            pipeline.push([damacy.Sample(uri, box) for box in boxes])
+            for number, box in enumerate(boxes):
+                if number == 5:
+                    first.drop_connections()
+                    first.close()
+                    timer = threading.Timer(3, lambda: later.append(FaultServer(folder, port=port)))
+                    timer.start()
+                with pipeline.pop() as batch:
+                    np.testing.assert_array_equal(batch.numpy()[0], DATA[tuple(slice(*axis) for axis in box)])
+        timer.join()
     later[0].close()
 
 
@@ -319,10 +318,8 @@ def test_a_proxy_that_refuses_is_named(scheme, line):
 
 @pytest.mark.timeout(60)
 def test_a_proxy_that_is_dead_is_named():
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
-    options = damacy.StoreOptions(proxy=f"http://127.0.0.1:{port}", attempts=1, deadline_s=3)
-    with pytest.raises(damacy.StorageError) as caught:
+    with refusing_port() as port, pytest.raises(damacy.StorageError) as caught:
+        options = damacy.StoreOptions(proxy=f"http://127.0.0.1:{port}", attempts=1, deadline_s=3)
         damacy.open("http://data.invalid/a.zarr", store=options)
     damacy.unmount("http://data.invalid/a.zarr/")
     assert caught.value.reason == "connect"

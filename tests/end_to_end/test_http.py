@@ -7,7 +7,6 @@ import os
 import pickle
 import re
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -22,7 +21,7 @@ import damacy
 
 zarr = pytest.importorskip("zarr")
 
-from support.fault_server import FaultServer, cut, header, raw, silent, status  # noqa: E402
+from support.fault_server import FaultServer, cut, header, raw, refusing_port, silent, status  # noqa: E402
 
 SHAPE = (32, 80, 80)
 DATA = np.random.default_rng(0).integers(0, 60000, SHAPE, dtype="u2")  # a chunk has more bytes than a head
@@ -323,9 +322,7 @@ def test_an_error_names_the_request_by_what_the_server_calls_it(server):
 
 @pytest.mark.timeout(60)
 def test_a_refused_connection_has_its_errno():
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
-    with pytest.raises(damacy.StorageError) as caught:
+    with refusing_port() as port, pytest.raises(damacy.StorageError) as caught:
         damacy.open_array(f"http://127.0.0.1:{port}/a.zarr")
     assert caught.value.reason == "connect" and caught.value.errno == errno.ECONNREFUSED
     assert caught.value.http_status is None and caught.value.attempts > 1
@@ -370,16 +367,15 @@ def test_of_the_body_of_an_error_nothing_is_kept(server):
 
 
 def test_a_server_that_comes_back_within_seconds_is_waited_for(folder):
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
     late = []
-    timer = threading.Timer(4, lambda: late.append(FaultServer(folder, port=port)))
-    timer.start()
-    try:
-        assert damacy.open_array(f"http://127.0.0.1:{port}/plain.zarr").shape == SHAPE
-    finally:
-        timer.join()
-        late[0].close()
+    with refusing_port() as port:
+        timer = threading.Timer(4, lambda: late.append(FaultServer(folder, port=port)))
+        timer.start()
+        try:
+            assert damacy.open_array(f"http://127.0.0.1:{port}/plain.zarr").shape == SHAPE
+        finally:
+            timer.join()
+            late[0].close()
 
 
 @pytest.mark.timeout(60)

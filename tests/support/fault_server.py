@@ -22,7 +22,7 @@ import termios
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 
 @dataclasses.dataclass
@@ -107,6 +107,15 @@ def raw(answer_bytes: bytes) -> Fault:
 def silent(request: Request, answer: Answer) -> None:
     """No answer, until the server is closed."""
     answer.silent = True
+
+
+@contextlib.contextmanager
+def refusing_port() -> Iterator[int]:
+    """A port that refuses connections. Nobody else gets it meanwhile; a `FaultServer` of this process may take it."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 class FaultServer:
