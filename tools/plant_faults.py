@@ -510,6 +510,12 @@ AHEAD_FAULTS = [
         "",
     ),
     (
+        "more is announced than the memory of answers holds",
+        "fetch/batch_planner.cpp",
+        "left = announced_bytes_ - std::min<std::uint64_t>(announced_bytes_, *held_bytes_);",
+        "left = announced_bytes_;",
+    ),
+    (
         "two threads announce at a time",
         "fetch/batch_planner.cpp",
         "  return !std::exchange(is_called_, true);\n",

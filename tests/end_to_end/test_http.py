@@ -162,6 +162,22 @@ def test_objects_of_the_next_batch_are_asked_for_before_it_has_a_slot(server):
     assert len(of_shards(server)) == 2  # each chunk once
 
 
+@pytest.mark.parametrize(("is_remote", "given", "queued"), [(True, None, 8), (True, 3, 3), (False, None, 2)])
+def test_more_samples_of_a_remote_store_wait_unless_it_is_set_how_many(server, folder, is_remote, given, queued):
+    taken = []
+
+    def source():
+        for _ in range(40):
+            taken.append(
+                damacy.Sample(f"{server.url if is_remote else folder}/plain.zarr", [(0, 16), (0, 80), (0, 80)])
+            )
+            yield taken[-1]
+
+    with damacy.Pipeline(config(batch_size=1, n_batches=1, lookahead_batches=given)) as pipeline:
+        pipeline.push(source())
+        assert queued <= len(taken) <= queued + 1  # one may have its slot
+
+
 def test_a_chunk_that_came_before_its_batch_is_dropped_after_it(server):
     """A batch announces its chunks twice: ahead, and when it is planned."""
     sample = damacy.Sample(f"{server.url}/plain.zarr", [(0, 16), (0, 80), (0, 80)])

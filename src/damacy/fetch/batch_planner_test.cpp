@@ -1,10 +1,12 @@
-// Which samples a batch skips when its planning ends it.
+// Which samples a batch skips when its planning ends it, and what is asked for before a batch is planned.
 #include "damacy/fetch/batch_planner.h"
 
 #include <gtest/gtest.h>
 
 #include "damacy/core/clock.h"
 #include "damacy/fetch/readers.h"
+#include "damacy/fetch/worker_engine.h"
+#include "support/eventually.h"
 #include "support/layouts.h"
 #include "support/log_records.h"
 
@@ -23,14 +25,14 @@ class NoRowWriter final : public RowWriter {
   void move_row(std::span<std::byte>, std::span<const std::byte>) override { FAIL() << "nothing is moved"; }
 };
 
-PlannedPart of_one_chunk() {
+PlannedPart of_one_chunk(std::int64_t chunk = 0, std::shared_ptr<Store> store = nullptr) {
   ArrayMetadata metadata = parse_v3_array(
-      R"({"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0, "shape": [4],
+      R"({"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0, "shape": [48],
           "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
           "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes"}]})");
-  return {
-      std::make_shared<const Array>("array", nullptr, "", "", Stamp{}, std::move(metadata), std::vector<std::string>{}),
-      Box{{0}, {4}}};
+  return {std::make_shared<const Array>("array", std::move(store), "", "", Stamp{}, std::move(metadata),
+                                        std::vector<std::string>{}),
+          Box{{4 * chunk}, {4 * chunk + 4}}};
 }
 
 // The samples that a batch of one row counts as skipped, and the records that it logs, when its planning ends it.
@@ -71,15 +73,18 @@ TEST(SkippedBatch, that_reads_badly_skips_its_sample) {
 class NotedStore final : public Store {
  public:
   std::string name() const override { return "noted"; }
+  bool is_remote() const noexcept override { return true; }
   std::shared_ptr<Object> open(std::string_view) override { return nullptr; }
   std::optional<Stamp> stamp(std::string_view) override { return std::nullopt; }
   std::vector<Entry> list(std::string_view) override { return {}; }
   void expect(std::string_view key, const Expectation&) override {
     const bool is_first = keys.empty();
     keys.emplace_back(key);
+    ++asked;
     if (is_first && during_first) during_first();
   }
   std::vector<std::string> keys;
+  std::atomic<std::size_t> asked{0};
   std::function<void()> during_first;
 };
 
@@ -101,6 +106,45 @@ TEST(Announcer, asks_for_objects_in_their_order_on_one_thread_at_a_time) {
   announcer.clear();
   announcer.call(0);
   EXPECT_EQ(store->keys.size(), 4u);
+}
+
+class NoCall final : public AwaitedCalls {
+ public:
+  void call(std::size_t) override {}
+  void time_out(std::size_t, const Error&) noexcept override {}
+};
+
+TEST(BatchPlanner, announces_what_the_memory_of_answers_holds) {
+  constexpr std::size_t kObject = 64 << 10, kObjects = 10;  // half of the memory is for documents
+  const auto store = std::make_shared<NotedStore>();
+  const auto batch_of = [&](std::int64_t first_chunk) {
+    auto job = std::make_shared<BatchJob>(
+        BatchJob::Shape{
+            .id = 0, .first_sample = 0, .layout = testing::layout_of({4}, Dtype::u8, 4), .on_error = OnError::raise},
+        4);
+    std::vector<PlannedSample> rows;
+    for (std::int64_t row = 0; row < 4; ++row) rows.push_back({.parts = {of_one_chunk(first_chunk + row, store)}});
+    job->set_rows(std::move(rows));
+    return job;
+  };
+  const auto first = batch_of(0), second = batch_of(4), third = batch_of(8);
+  Config config;
+  config.host_buffer_bytes = config.device_buffer_bytes = 1 << 20;
+  StatsBoard board;
+  auto readers = std::make_unique<Readers>(ThreadCounts{.readers = 1, .readers_at_once = 1, .blocking = 1},
+                                           std::make_shared<SteadyClock>());
+  auto engine =
+      std::make_unique<WorkerEngine>(plan_memory(config, Machine{}), std::make_shared<PageAlloc>(), *readers, board);
+  BatchPlanner planner(std::move(readers), std::move(engine), board, nullptr, Verify::needed, 2 * kObjects * kObject);
+  planner.announce(*first);
+  EXPECT_TRUE(planner.can_announce());
+  planner.announce(*second);
+  EXPECT_FALSE(planner.can_announce());  // a quarter is not left
+  planner.announce(*third);              // a part of it
+  EXPECT_TRUE(testing::eventually([&] { return store->asked >= kObjects; }));
+  EXPECT_TRUE(planner.readers().run_and_wait(std::make_shared<NoCall>(), 1, 1, {}));  // on the thread that asks
+  EXPECT_EQ(store->keys.size(), kObjects);
+  EXPECT_EQ(store->keys.back(), "c/9");
 }
 
 TEST(Announcement, counts_its_memory_until_the_batch_needs_no_answer) {

@@ -63,7 +63,7 @@ std::vector<RemoteObject> remote_objects(const BatchPlan& plan) {
   std::vector<RemoteObject> objects;
   for (const PlannedShard& shard : plan.shards) {
     const Array& array = *plan.arrays[shard.array];
-    if (shard.is_constant || !array.store()->is_remote()) continue;
+    if (shard.is_constant || !array.is_remote()) continue;
     objects.push_back(remote_object(array, array.store(), array.key_of_shard(shard.shard)));
   }
   return objects;

@@ -113,9 +113,9 @@ double fill_of_waves(const Observation& seen) {
 std::string larger_waves(const Config& config, const Observation& seen) {
   constexpr std::int64_t kLookaheadOfSmallBatches = 8;
   if (const double fill = fill_of_waves(seen);
-      seen.stats.waves_emitted > 0 && fill < 0.5 && config.lookahead_batches < kLookaheadOfSmallBatches)
+      seen.stats.waves_emitted > 0 && fill < 0.5 && lookahead_of(config) < kLookaheadOfSmallBatches)
     return formatted("more batches to decode together: lookahead_batches={} (now {}); waves are {} % full",
-                     kLookaheadOfSmallBatches, config.lookahead_batches, percent(fill));
+                     kLookaheadOfSmallBatches, lookahead_of(config), percent(fill));
   if (seen.larger_waves)
     return formatted("larger waves: device_buffer_bytes={} and host_buffer_bytes={} (now {} and {})",
                      2 * config.device_buffer_bytes, 2 * config.host_buffer_bytes,
@@ -132,8 +132,8 @@ std::string advice_for(const std::string& binds, const Config& config, const Obs
   if (binds == "latency")
     return with_cache(
         formatted("more batches in production at once: n_batches={} (now {}), lookahead_batches={} (now {})",
-                  config.n_batches + 2, config.n_batches, std::max(config.lookahead_batches, config.n_batches + 2),
-                  config.lookahead_batches),
+                  config.n_batches + 2, config.n_batches, std::max(lookahead_of(config), config.n_batches + 2),
+                  lookahead_of(config)),
         config, seen);
   const std::int64_t misses = seen.stats.shard_idx_misses;
   if (binds == "plan" && misses > seen.stats.shard_idx_hits)

@@ -52,9 +52,8 @@ std::optional<NetworkLimit> network_limit(const NetworkCounts::Seen& network, do
       "latency",
       formatted("more reads under way: host_buffer_bytes={} (now {}), or lookahead_batches={} (now {}); {} of {} "
                 "requests were, on average",
-                2 * config.host_buffer_bytes, size_text(config.host_buffer_bytes),
-                2 * std::max<std::int64_t>(config.lookahead_batches, 2), config.lookahead_batches,
-                std::llround(under_way), network.most)};
+                2 * config.host_buffer_bytes, size_text(config.host_buffer_bytes), 2 * lookahead_of(config),
+                lookahead_of(config), std::llround(under_way), network.most)};
 }
 
 std::string network_text(const NetworkCounts::Seen& network, double seconds, const Stats& stats) {

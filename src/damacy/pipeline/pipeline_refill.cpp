@@ -18,6 +18,10 @@ namespace {
 
 constexpr std::int64_t kLostAtMost = 1 << 16;  // samples, before the first array is opened; a source may have no end
 
+bool is_remote(const PlannedSample& sample) {
+  return std::ranges::any_of(sample.parts, [](const PlannedPart& part) { return part.array->is_remote(); });
+}
+
 }  // namespace
 
 void PipelineImpl::push(std::shared_ptr<SampleSource> samples) {
@@ -267,6 +271,7 @@ void PipelineImpl::admit_front(QueuedSource& source, const OpenedByUri& opened) 
     const Sample& sample = source.pulled.front();
     Admitted admitted = admit_or_lose(source, opened);
     if (!slots->allocated()) make_slots(*admitted.layout);
+    if (is_remote(admitted.sample)) stream.look_further_ahead();
     stream.accept(std::move(admitted.sample), admitted.layout, sample.ends_batch);
   } catch (const Error& error) {
     throw Error(error).at_sample(source.admitted).in_stage("push");

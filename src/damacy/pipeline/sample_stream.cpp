@@ -7,11 +7,20 @@
 #include "damacy/core/on_failure.h"
 
 namespace damacy {
+namespace {
+
+std::int64_t samples_of(const Config& config, std::int64_t batches) {
+  return checked_mul(batches, config.batch_size).value_or(std::numeric_limits<std::int64_t>::max());
+}
+
+}  // namespace
 
 SampleStream::SampleStream(const Config& config)
-    : config_(config),
-      queue_depth_(
-          checked_mul(config.lookahead_batches, config.batch_size).value_or(std::numeric_limits<std::int64_t>::max())) {
+    : config_(config), lookahead_batches_(lookahead_of(config)), queue_depth_(samples_of(config, lookahead_batches_)) {}
+
+void SampleStream::look_further_ahead() noexcept {
+  lookahead_batches_ = lookahead_of(config_, /*is_remote=*/true);
+  queue_depth_ = samples_of(config_, lookahead_batches_);
 }
 
 void SampleStream::end_first_source(std::exception_ptr error) {

@@ -47,6 +47,9 @@ class SampleStream {
   void end_first_source(std::exception_ptr error);
   std::list<std::shared_ptr<QueuedSource>> take_sources() noexcept { return std::exchange(sources_, {}); }
   std::int64_t room() const noexcept { return queue_depth_ - queued_; }
+  // Samples of remote stores come: more of them wait, unless Config says how many.
+  void look_further_ahead() noexcept;
+  std::int64_t lookahead_batches() const noexcept { return lookahead_batches_; }
   bool is_half_empty() const noexcept { return queued_ < (queue_depth_ + 1) / 2; }
 
   // Samples. The first one accepted fixes the layout of all; null before.
@@ -96,7 +99,8 @@ class SampleStream {
   void leave_queue(const Item& item) noexcept;
 
   const Config& config_;
-  const std::int64_t queue_depth_;  // samples
+  std::int64_t lookahead_batches_;
+  std::int64_t queue_depth_;  // samples
   std::list<std::shared_ptr<QueuedSource>> sources_;
   std::shared_ptr<const BatchLayout> layout_;
   std::vector<PlannedSample> run_;  // of the batch being filled

@@ -119,6 +119,18 @@ TEST_F(SampleStreamTest, a_lookahead_that_overflows_is_endless) {
   EXPECT_GT(SampleStream(large).room(), std::int64_t{1} << 62);
 }
 
+TEST_F(SampleStreamTest, more_samples_of_remote_stores_wait_unless_it_is_set_how_many) {
+  config.lookahead_batches.reset();
+  SampleStream chosen{config};
+  EXPECT_EQ(chosen.room(), 2 * 3);
+  chosen.look_further_ahead();
+  EXPECT_EQ(chosen.room(), 8 * 3);
+  EXPECT_EQ(chosen.lookahead_batches(), 8);
+  config.lookahead_batches = 3;
+  stream.look_further_ahead();
+  EXPECT_EQ(stream.room(), 3 * 3);
+}
+
 TEST_F(SampleStreamTest, batches_are_planned_and_announced_in_order_each_once) {
   accept(9);
   const auto first = stream.plan_next();

@@ -62,6 +62,7 @@ class Array {
 
   const std::string& uri() const noexcept { return uri_; }
   const std::shared_ptr<Store>& store() const noexcept { return store_; }
+  bool is_remote() const noexcept { return store_ != nullptr && store_->is_remote(); }
   const std::string& document_key() const noexcept { return document_key_; }
   const Stamp& document_stamp() const noexcept { return document_stamp_; }
   // Tells this version of the document from all others, and their stores, for keys of caches: other metadata may decode
