@@ -25,6 +25,11 @@ CUBE = """
 import numpy, xarray
 xarray.Dataset({"t2m": (("time", "y", "x"), numpy.ones((4, 8, 8), "f4"))}).to_zarr("era5.zarr", consolidated=False)
 """
+NETCDF = """
+import h5py, numpy
+with h5py.File("era5.nc", "w") as file:
+    file.create_dataset("t2m", data=numpy.ones((4, 8, 8), "f4"), chunks=(1, 8, 8), compression="gzip")
+"""
 # Programs that only hand batches to torch run without it.
 TORCH = """
 import importlib.util, sys, types
@@ -64,7 +69,7 @@ def given(names: Iterable[str], folder: pathlib.Path) -> Iterator[Context]:
             elif name == "cpu":
                 context.places |= {'device="cuda:0"': 'device="cpu"', 'device="cuda"': 'device="cpu"'}
             else:
-                context.before += {"a.zarr": VOLUME, "era5.zarr": CUBE, "torch": TORCH}[name]
+                context.before += {"a.zarr": VOLUME, "era5.zarr": CUBE, "era5.nc": NETCDF, "torch": TORCH}[name]
         yield context
 
 
