@@ -21,7 +21,7 @@ def test_the_example_stitches_what_the_filter_gives_for_the_whole_image(tmp_path
 
 
 def test_prediction_into_zarr_takes_at_most_15_lines():
-    """Imports and synthetic data included. tests/docs/test_docs.py runs the programs."""
+    """Imports and synthetic data included. tests/docs/test_programs.py runs the programs."""
     page = (ROOT / "docs" / "how-to" / "predict-and-stitch.md").read_text()
     programs = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
     with_torch, with_numpy = (program.splitlines() for program in programs[:2])

@@ -1,79 +1,20 @@
-"""The documentation is correct: its programs run, and the parts that are generated from the code are complete.
+"""The documentation is correct: the parts that are generated from the code are complete, and pages fit the site.
 
-A fenced `python` block below a line `<!-- run; needs: PACKAGE ... -->` is a program. Below a title, the line
-`<!-- run page; needs: PACKAGE ... -->` makes one program of all blocks of the page."""
+test_programs.py runs its programs."""
 
-import importlib.util
-import os
 import pathlib
 import re
 import runpy
-import subprocess
 import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OF_SELECTIONS = {"cancelled", "failed"}  # reasons of reads by zarr-python; pipelines never raise them
-PROGRAM = re.compile(r"^<!-- run(?:; needs: ([\w ]+))? -->\n```python\n(.*?)^```$", re.M | re.S)
-
-WHOLE_PAGE = re.compile(r"^<!-- run page(?:; needs: ([\w ]+))? -->$", re.M)
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import cpp_reference  # noqa: E402
 import from_code  # noqa: E402
-
-
-def programs():
-    for page in sorted((ROOT / "docs").rglob("*.md")):
-        if page.relative_to(ROOT / "docs").parts[0] in ("_build", "_generated"):
-            continue
-        for number, (needs, program) in enumerate(PROGRAM.findall(page.read_text())):
-            name = f"{page.relative_to(ROOT / 'docs')}-{number}"
-            yield pytest.param(needs.split(), program, id=name)
-        if whole := WHOLE_PAGE.search(page.read_text()):
-            blocks = BLOCK.findall(page.read_text())
-            yield pytest.param((whole[1] or "").split(), "\n".join(blocks), id=str(page.relative_to(ROOT / "docs")))
-
-
-@pytest.mark.parametrize("needs, program", list(programs()))
-def test_the_programs_of_the_documentation_run(needs, program, tmp_path):
-    for package in needs:
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
-    path = [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path)), "TMPDIR": str(tmp_path)}
-    ran = subprocess.run(
-        [sys.executable, "-W", "error::DeprecationWarning:damacy", "-c", program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert ran.returncode == 0, ran.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(200)
-def test_the_program_of_the_tutorial_trains_and_finds_its_checkpoint(tmp_path):
-    pytest.importorskip("torch")
-    program = [sys.executable, str(ROOT / "examples" / "train_unet.py"), "--folder", str(tmp_path)]
-    path = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]))
-    for beginning in ("step 25: loss", "resumed after step 25"):
-        ran = subprocess.run(
-            [*program, "--batch", "1", "--steps", "25", "--enough", "2"],
-            env=os.environ | {"PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
-        assert ran.stdout.startswith(beginning), ran.stdout + ran.stderr
-
-
-def test_the_documentation_has_programs():
-    assert len(list(programs())) >= 5
 
 
 def test_every_reason_code_of_the_source_is_explained():

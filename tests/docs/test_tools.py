@@ -134,3 +134,23 @@ def test_use_of_a_moved_object_is_found(tmp_path):
     path.write_text(source.format(first="std::move(text)"))
     (found,) = check_tidy.findings(path, ["-std=c++20"], tmp_path)
     assert "'text' used after it was moved" in found
+
+
+def test_the_picture_of_the_readme_has_its_tables_and_its_plot():
+    pytest.importorskip("markdown_it")
+    import page_pictures
+
+    page = page_pictures.readme_page((ROOT / "README.md").read_text())
+    assert page.count("<table>") == 2
+    assert 'src="docs/speed-light.svg"' in page
+    assert f'<base href="{ROOT.as_uri()}/">' in page
+
+
+def test_pictures_without_a_browser_say_what_to_install(monkeypatch):
+    pytest.importorskip("markdown_it")
+    import page_pictures
+
+    monkeypatch.setattr(sys, "argv", ["page_pictures.py"])
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(SystemExit, match="apt-get install chromium"):
+        page_pictures.main()
