@@ -204,6 +204,31 @@ def test_gloo_ranks_give_the_halos_of_one_process(tmp_path):
     )
 
 
+@needs_torch
+def test_a_gloo_rank_whose_peer_has_no_exchanger_raises(tmp_path):
+    program = tmp_path / "ranks.py"
+    program.write_text(r"""
+import re
+import numpy as np
+import torch.distributed as dist
+from damacy import halo
+dist.init_process_group("gloo")
+rank, group = dist.get_rank(), dist.new_group([0, 1, 2])
+field = halo.Field.like(np.zeros(6), ("i",), (1,), (4,))
+plan = halo.compile([field], halo.Cartesian((3,), True, dims=("i",)), rank, 1)
+if rank != 1:
+    try:
+        halo.Exchanger(plan, halo.TorchDistributed(group, timeout_s=2))
+    except RuntimeError as error:
+        late = r"timed out after 2 s: ranks \[(0, )?1(, 2)?\] have no exchanger"  # 0 and 2 may be slow
+        print("timed out" if re.search(late, str(error)) else error)
+dist.barrier()
+dist.destroy_process_group()
+""")
+    said = run(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3", program)
+    assert said.count("timed out") == 2
+
+
 @with_each_mpi
 def test_advection_over_mpi_equals_that_of_one_process(name, tmp_path):
     example = ROOT / "examples/halo/cubed_sphere_advection.py"
