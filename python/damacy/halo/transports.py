@@ -3,7 +3,10 @@ library makes and starts requests; not the contents of messages. Tags, order and
 
 from __future__ import annotations
 
+import datetime
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -190,9 +193,12 @@ class _MpiRequests:
 class TorchDistributed:
     """A transport over a process group of torch.distributed: gloo for host memory, nccl for CUDA. Plans use the ranks
     of the group. Over nccl, all ranks must start their exchanges in the same order, also those of different exchangers;
-    with sequential corners, the order of all starts and finishes must be the same."""
+    with sequential corners, the order of all starts and finishes must be the same.
 
-    def __init__(self, group: Any = None) -> None:
+    An exchanger whose peers do not construct theirs within `timeout_s` seconds, or construct one without links to this
+    rank, raises RuntimeError. The group is of no use afterwards, because torch ends its connections."""
+
+    def __init__(self, group: Any = None, *, timeout_s: float = 300.0) -> None:
         import torch.distributed as dist
 
         if group is None or group is dist.group.WORLD:
@@ -204,21 +210,22 @@ class TorchDistributed:
             )
             group = dist.group.WORLD
         self._group = group
+        self._timeout_s = timeout_s
         self._tags = _native.mpi_tags()
 
     def open(self, rank: int, rounds: Any) -> _native.MessageChannels:
         import torch.distributed as dist
 
         _check_rank(rank, dist.get_rank(self._group))
-        return _native.MessageChannels(self, rounds, rank, self._tags, 0)
+        return _native.MessageChannels(self, rounds, rank, self._tags, self._timeout_s)
 
     def requests(
         self, send: dict[int, Any], receive: dict[int, Any], send_tags: dict[int, int], receive_tag: int
     ) -> _TorchRequests:
-        return _TorchRequests(self._group, send, receive, send_tags, receive_tag)
+        return _TorchRequests(self._group, send, receive, send_tags, receive_tag, self._timeout_s)
 
     def leave_messages(self) -> None:
-        """Does nothing: torch waits for all messages."""
+        """Does nothing: no later exchanger can use the group."""
 
 
 class _TorchRequests:
@@ -232,11 +239,12 @@ class _TorchRequests:
         receive: dict[int, Any],
         send_tags: dict[int, int],
         receive_tag: int,
+        timeout_s: float,
     ) -> None:
         import torch
         import torch.distributed as dist
 
-        self._dist, self._torch = dist, torch
+        self._dist, self._torch, self._timeout_s = dist, torch, timeout_s
         self._nccl = dist.get_backend(group) == "nccl"
         self._sent = {peer: self._tensors(buffer) for peer, buffer in send.items()}
         self._received = {peer: self._tensors(buffer) for peer, buffer in receive.items()}
@@ -269,6 +277,9 @@ class _TorchRequests:
         works, self._works = self._works, []
         for work in works:
             work.wait()  # nccl: the current stream waits, not the host
+        self._copy_received()
+
+    def _copy_received(self) -> None:
         for tensor, near in self._received.values():
             if near is not tensor:
                 tensor.copy_(near)
@@ -277,8 +288,27 @@ class _TorchRequests:
         """Does nothing: `wait_received` waits for the sends too."""
 
     def missing(self) -> list[int]:
-        self.wait_received()
-        return []
+        """Waits for all messages, at most for the timeout, on a thread for each: the first one that times out ends the
+        connections of gloo, and torch cannot tell which messages have arrived."""
+        works, self._works = self._works, []
+        deadline = time.monotonic() + self._timeout_s
+        with ThreadPoolExecutor(max(len(works), 1)) as threads:
+            ended = list(threads.map(lambda work: self._ends(work, deadline), works))
+        if all(ended):
+            self._copy_received()
+            return []
+        if len(works) < len(self._operations):  # nccl has one work for all
+            return list(self._received)
+        return sorted({peer for peer, has in zip((*self._received, *self._sent), ended) if not has})
+
+    def _ends(self, work: Any, deadline: float) -> bool:
+        try:
+            work.wait(datetime.timedelta(seconds=self._timeout_s))
+        except RuntimeError:
+            if time.monotonic() < deadline:
+                raise
+            return False
+        return True
 
     def cancel(self) -> bool:
         self._works.clear()

@@ -31,8 +31,16 @@ class CallbackRequests final : public halo::Requests {
   void wait_received() override { wait_all(receives_); }
   void wait_sent() override { wait_all(sends_); }
   std::vector<std::int64_t> missing() override {
-    wait_received();
-    return {};
+    std::vector<std::int64_t> peers;
+    for (auto at = receives_.begin(); at != receives_.end();) {
+      int ended = 1;
+      const auto [peer, request] = *at;
+      const int code = callbacks_.test(callbacks_.context, request, &ended);
+      if (ended == 0) peers.push_back(peer);
+      at = ended == 0 && code == 0 ? std::next(at) : receives_.erase(at);
+      check(code, "test", peer);
+    }
+    return peers;
   }
   bool cancel() noexcept override {
     (void)cancel_all(receives_);
@@ -41,6 +49,10 @@ class CallbackRequests final : public halo::Requests {
 
  private:
   using Buffers = std::map<std::int64_t, std::span<std::byte>>;
+  struct Started {
+    std::int64_t peer;
+    void* request;
+  };
 
   void check(int code, const char* call, std::int64_t peer) const {
     if (code != 0)
@@ -52,32 +64,28 @@ class CallbackRequests final : public halo::Requests {
 
   // Those that a failed call has started already stay started.
   template <class Start, class TagOf>
-  void start_all(const Buffers& buffers, std::vector<void*>& requests, Start start, const char* call, TagOf tag_of) {
+  void start_all(const Buffers& buffers, std::vector<Started>& requests, Start start, const char* call, TagOf tag_of) {
     requests.reserve(buffers.size());
     for (auto at = std::next(buffers.begin(), static_cast<std::ptrdiff_t>(requests.size())); at != buffers.end();
          ++at) {
       const auto& [peer, buffer] = *at;
       void* request = nullptr;
       check(start(callbacks_.context, rank_, peer, tag_of(peer), buffer.data(), buffer.size(), &request), call, peer);
-      requests.push_back(request);
+      requests.push_back({peer, request});
     }
   }
 
-  void wait_all(std::vector<void*>& requests) {
+  void wait_all(std::vector<Started>& requests) {
     while (!requests.empty()) {
-      void* const request = requests.front();
+      const auto [peer, request] = requests.front();
       requests.erase(requests.begin());
-      const int code = callbacks_.wait(callbacks_.context, request);
-      if (code != 0)
-        throw Error(Status::io,
-                    formatted("the transport's function wait failed on rank {}: it returned {}", rank_, code),
-                    "transport");
+      check(callbacks_.wait(callbacks_.context, request), "wait", peer);
     }
   }
 
-  bool cancel_all(std::vector<void*>& requests) noexcept {
+  bool cancel_all(std::vector<Started>& requests) noexcept {
     bool unused = true;
-    for (void* const request : std::exchange(requests, {}))
+    for (const auto& [peer, request] : std::exchange(requests, {}))
       unused = callbacks_.cancel(callbacks_.context, request) == 0 && unused;
     return unused;
   }
@@ -86,7 +94,7 @@ class CallbackRequests final : public halo::Requests {
   const std::int64_t rank_;
   const halo::Round round_;
   const halo::Tags tags_;
-  std::vector<void*> sends_, receives_;
+  std::vector<Started> sends_, receives_;
 };
 
 class CallbackLibrary final : public halo::MessageLibrary {
@@ -108,22 +116,23 @@ class CallbackLibrary final : public halo::MessageLibrary {
 
 }  // namespace
 
-CallbackTransport::CallbackTransport(const damacy_halo_callbacks& callbacks)
-    : callbacks_(callbacks), tags_(std::make_shared<halo::MessageTags>(0, 1, halo::kHighestTag)) {
+CallbackTransport::CallbackTransport(const damacy_halo_callbacks& callbacks, std::chrono::milliseconds timeout)
+    : callbacks_(callbacks), timeout_(timeout), tags_(std::make_shared<halo::MessageTags>(0, 1, halo::kHighestTag)) {
   if (callbacks.struct_size != sizeof callbacks)
     throw Error(Status::inval,
                 formatted("struct_size of the callbacks is {}, expected {}", callbacks.struct_size, sizeof callbacks),
                 "arguments");
   if (callbacks.send == nullptr || callbacks.receive == nullptr || callbacks.wait == nullptr ||
-      callbacks.cancel == nullptr)
-    throw Error(Status::inval, "the callbacks send, receive, wait and cancel are all needed", "arguments");
+      callbacks.test == nullptr || callbacks.cancel == nullptr)
+    throw Error(Status::inval, "the callbacks send, receive, wait, test and cancel are all needed", "arguments");
 }
 
 std::unique_ptr<halo::Channels> CallbackTransport::open(std::int64_t rank, halo::Rounds rounds) {
   const int slots = static_cast<int>(rounds.size());
   const int phases = rounds.empty() ? 0 : static_cast<int>(rounds[0].size());
   return std::make_unique<halo::MessageChannels>(std::make_unique<CallbackLibrary>(callbacks_, rank, std::move(rounds)),
-                                                 rank, slots, phases, halo::MessageOptions{.tags = tags_});
+                                                 rank, slots, phases,
+                                                 halo::MessageOptions{.tags = tags_, .timeout = timeout_});
 }
 
 }  // namespace damacy::detail

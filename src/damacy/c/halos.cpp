@@ -69,6 +69,11 @@ void copy_dims(const damacy::Dims& from, int64_t* to, const char* name) {
   std::ranges::copy(from, entries(to, static_cast<std::int64_t>(from.size()), name).begin());
 }
 
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  const auto duration = damacy::detail::timeout_of(std::max(seconds, 0.0));
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration.value());
+}
+
 template <class Pointer>
 halo::Arrays arrays_of(Pointer const* first, int count, const char* name) {
   halo::Arrays arrays;
@@ -239,17 +244,17 @@ int damacy_halo_plan_compile_cubed_sphere(damacy_halo_plan* plan, int64_t layout
 int damacy_halo_local_create(int ranks, double timeout_s, damacy_halo_transport** out) {
   return status_of([&] {
     auto& to = needed(out, "out");
-    const auto timeout = damacy::detail::timeout_of(std::max(timeout_s, 0.0));
-    auto transport =
-        std::make_shared<halo::Local>(ranks, std::chrono::duration_cast<std::chrono::milliseconds>(timeout.value()));
+    auto transport = std::make_shared<halo::Local>(ranks, milliseconds_of(timeout_s));
     to = std::make_unique<damacy_halo_transport>(damacy_halo_transport{std::move(transport)}).release();
   });
 }
 
-int damacy_halo_callbacks_create(const damacy_halo_callbacks* callbacks, damacy_halo_transport** out) {
+int damacy_halo_callbacks_create(const damacy_halo_callbacks* callbacks, double timeout_s,
+                                 damacy_halo_transport** out) {
   return status_of([&] {
     auto& to = needed(out, "out");
-    auto transport = std::make_shared<damacy::detail::CallbackTransport>(needed(callbacks, "callbacks"));
+    auto transport =
+        std::make_shared<damacy::detail::CallbackTransport>(needed(callbacks, "callbacks"), milliseconds_of(timeout_s));
     to = std::make_unique<damacy_halo_transport>(damacy_halo_transport{std::move(transport)}).release();
   });
 }

@@ -36,7 +36,7 @@ class Requests {
   virtual void send() = 0;
   virtual void wait_received() = 0;
   virtual void wait_sent() = 0;
-  // The peers whose messages have not arrived. A library that has no such call waits for all messages.
+  // The peers whose messages have not arrived. A library that cannot ask waits, at most for the timeout.
   virtual std::vector<std::int64_t> missing() = 0;
   // Cancels messages in flight. False if the library may still read what was sent.
   virtual bool cancel() noexcept = 0;
@@ -54,7 +54,7 @@ class MessageLibrary {
 
 struct MessageOptions {
   std::shared_ptr<MessageTags> tags;
-  // Of all peers' digests. Only for libraries whose missing() does not wait.
+  // Of all peers' digests.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
 };
 
