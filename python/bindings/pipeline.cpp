@@ -1,5 +1,6 @@
 // Pipeline and Batch for damacy._pipeline.pipeline. Waits and native work release the GIL.
 #include "damacy/pipeline/pipeline.h"
+#include "damacy/pipeline/environment.h"
 
 #include <cmath>
 #include <utility>

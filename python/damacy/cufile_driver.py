@@ -12,13 +12,12 @@ To see whether a file uses cuFile, and why not, call `CuFile.explain()`.
 from __future__ import annotations
 
 import contextlib
-import operator
 import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 import damacy.cufile  # noqa: F401  says where Python packages may have libcufile
 from damacy import _native
+from damacy._fileio.arguments import natural, values_to_set
 from damacy._fileio.errors import make_file_error
 
 _MODULE_VERSION = pathlib.Path("/sys/module/nvidia_fs/version")
@@ -57,13 +56,7 @@ def set(*config: Any) -> contextlib.AbstractContextManager[Any]:  # noqa: A001  
 
     Raises `KeyError` for an unknown or a read-only property, `ValueError` for other arguments.
     """
-    if len(config) == 1 and isinstance(config[0], Mapping):
-        given = dict(config[0])
-    elif len(config) == 2 and isinstance(config[0], str):
-        given = {config[0]: config[1]}
-    else:
-        raise ValueError("expected set({name: value, ...}) or set(name, value)")
-    checked = {name: _checked(name, value) for name, value in given.items()}
+    checked = {name: _checked(name, value) for name, value in values_to_set(*config).items()}
     restoring = contextlib.ExitStack()
     restoring.callback(_kept.update, {name: _kept[name] for name in checked})
     _kept.update(checked)
@@ -106,10 +99,7 @@ def _checked(name: str, value: Any) -> bool | int:
         raise KeyError(name)
     if name == "poll_mode":
         return bool(value)
-    size = operator.index(value)
-    if size < 0:
-        raise OverflowError(f"{name}: negative value {size}")
-    return size
+    return natural(name, value)
 
 
 def _module_version() -> tuple[int, int]:

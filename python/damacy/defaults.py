@@ -17,13 +17,13 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
-import operator
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
+from damacy._fileio.arguments import natural, values_to_set
 from damacy._fileio.compat_mode import CompatMode as CompatMode
 
 _changing = threading.Lock()
@@ -40,11 +40,9 @@ def _native() -> Any:
 
 def _integer(key: str, value: Any) -> int:
     try:
-        number = operator.index(value)
+        number = natural(key, value)
     except TypeError:
         raise TypeError(f"{key}: expected an integer (got {type(value).__name__})") from None
-    if number < 0:
-        raise OverflowError(f"{key}: negative value {number}")
     if number >= 1 << 63:
         raise OverflowError(f"{key}: {number} is above 2^63 - 1")
     return number
@@ -157,13 +155,7 @@ def set(*config: Any) -> _Restoring:  # noqa: A001  KvikIO's name
     Raises `KeyError` for an unknown key, `ValueError` or `OverflowError` for a value out of range, `TypeError` for a
     value of another type. Nothing is changed then.
     """
-    if len(config) == 1 and isinstance(config[0], Mapping):
-        values = dict(config[0])
-    elif len(config) == 2 and isinstance(config[0], str):
-        values = {config[0]: config[1]}
-    else:
-        raise ValueError("expected set({key: value, ...}) or set(key, value)")
-    return _Restoring(_apply(_checked(values)))
+    return _Restoring(_apply(_checked(values_to_set(*config))))
 
 
 class _SettingAtEntry:

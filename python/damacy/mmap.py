@@ -13,12 +13,12 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import stat
 from typing import Any
 
 from damacy._core.errors import InvalidArgument
+from damacy._fileio.arguments import natural
 from damacy.cufile import CuFile, IOFuture
 
 
@@ -46,8 +46,8 @@ class Mmap:
     ) -> None:
         if isinstance(flags, str) and set(flags) & set("wax+"):
             raise InvalidArgument(f"flags: a file is mapped for reading only, expected 'r' (got {flags!r})")
-        offset = _natural("initial_map_offset", initial_map_offset)
-        size = None if initial_map_size is None else _natural("initial_map_size", initial_map_size)
+        offset = natural("initial_map_offset", initial_map_offset)
+        size = None if initial_map_size is None else natural("initial_map_size", initial_map_size)
         if size == 0:
             raise ValueError("initial_map_size: expected a positive integer (got 0)")
         self._file = CuFile(file_path, flags)
@@ -95,8 +95,8 @@ class Mmap:
         return self._file.closed
 
     def _checked_size(self, size: int | None, offset: int) -> int:
-        start = _natural("offset", offset)
-        wanted = max(self._end - start, 0) if size is None else _natural("size", size)
+        start = natural("offset", offset)
+        wanted = max(self._end - start, 0) if size is None else natural("size", size)
         if start < self._begin or start + wanted > self._end:
             raise IndexError(
                 f"cannot read {wanted} bytes at offset {start}: "
@@ -116,10 +116,3 @@ class Mmap:
     def __repr__(self) -> str:
         closed = " closed" if self.closed() else ""
         return f"<damacy.Mmap {self._path()!r}, bytes {self._begin} to {self._end}{closed}>"
-
-
-def _natural(name: str, value: Any) -> int:
-    number = operator.index(value)
-    if number < 0:
-        raise OverflowError(f"{name}: negative value {number}")
-    return number

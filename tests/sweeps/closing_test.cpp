@@ -7,6 +7,7 @@
 #include "damacy/core/error.h"
 #include "damacy/device/dlpack_abi.h"
 #include "damacy/device/host_device.h"
+#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
 #include "sweeps/failing_new.h"
 #include "sweeps/footprint.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "damacy/core/text.h"
+#include "damacy/pipeline/environment.h"
 #include "sweeps/failing_new.h"
 #include "sweeps/stored_arrays.h"
 

@@ -13,6 +13,7 @@
 #include "damacy/core/error.h"
 #include "damacy/device/dlpack_abi.h"
 #include "damacy/device/host_device.h"
+#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
 #include "support/eventually.h"
 #include "support/faulty_store.h"

@@ -4,11 +4,11 @@ stream. Imports none of the libraries and does not call CUDA."""
 from __future__ import annotations
 
 import math
-import operator
 import sys
 from typing import Any, NamedTuple
 
 from damacy._device.cuda_interface import parse_interface
+from damacy._fileio.arguments import natural
 
 _SKIPPED = (AttributeError, TypeError, KeyError, RuntimeError)
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
@@ -37,12 +37,9 @@ def stream_number(stream: Any) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
     try:
-        number = operator.index(stream)
+        return natural("stream", stream)
     except TypeError:
         raise TypeError(f"stream: expected a handle or a stream object (got {type(stream).__name__})") from None
-    if number < 0:
-        raise OverflowError(f"stream: negative value {number}")
-    return number
 
 
 def interface_of(array: Any) -> Any:

@@ -7,12 +7,11 @@
 #include <random>
 #include <vector>
 
-#include <sys/mman.h>
-
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
+#include "damacy/device/guarded_pages.h"
 #include "damacy/device/ordered_alloc.h"
 
 namespace damacy {
@@ -32,31 +31,6 @@ struct Queue {
   std::uint64_t enqueued = 0;
   std::uint64_t done = 0;
   bool has_stream = true;
-};
-
-// Pages that the host cannot access while no operation runs.
-class GuardedPages {
- public:
-  void add(std::byte* begin, std::size_t bytes) {
-    pages_.push_back({begin, bytes});
-    ::mprotect(begin, bytes, PROT_NONE);
-  }
-  void remove(std::byte* begin) noexcept {
-    std::erase_if(pages_, [begin](std::span<std::byte> pages) {
-      if (pages.data() != begin) return false;
-      ::mprotect(begin, pages.size(), PROT_READ | PROT_WRITE);
-      return true;
-    });
-  }
-  void lock() noexcept {
-    for (const auto pages : pages_) ::mprotect(pages.data(), pages.size(), PROT_NONE);
-  }
-  void unlock() noexcept {
-    for (const auto pages : pages_) ::mprotect(pages.data(), pages.size(), PROT_READ | PROT_WRITE);
-  }
-
- private:
-  std::vector<std::span<std::byte>> pages_;
 };
 
 // All state of a device. Everything below holds its mutex.

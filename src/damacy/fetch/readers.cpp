@@ -75,20 +75,6 @@ class CallWorker final : public Request {
 
 }  // namespace
 
-void AwaitedCalls::finish() {
-  {
-    const Lock lock(mutex_);
-    done_ = true;
-  }
-  changed_.notify_all();
-  ended();
-}
-
-bool AwaitedCalls::wait(const std::stop_token& stop) {
-  Lock lock(mutex_);
-  return changed_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return done_; });
-}
-
 Readers::Readers(const ThreadCounts& threads, const std::shared_ptr<const Clock>& clock)
     : contexts_(threads.readers),
       at_once_(threads.readers_at_once),

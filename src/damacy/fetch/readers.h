@@ -14,7 +14,7 @@
 #include "damacy/codec/chain.h"
 #include "damacy/core/clock.h"
 #include "damacy/core/error.h"
-#include "damacy/core/mutex.h"
+#include "damacy/core/latch.h"
 #include "damacy/store/engine.h"
 
 namespace damacy {
@@ -33,14 +33,16 @@ class BlockingCalls {
 class AwaitedCalls : public BlockingCalls {
  public:
   // Each call was answered or timed out.
-  void finish();
-  [[nodiscard]] bool wait(const std::stop_token& stop);  // false: stopped before
+  void finish() noexcept {
+    done_.open();
+    ended();
+  }
+  [[nodiscard]] bool wait(const std::stop_token& stop) { return done_.wait(stop); }  // false: stopped before
+  bool wait_for(std::chrono::milliseconds most) { return done_.wait_for(most); }     // false: not yet
 
  private:
   virtual void ended() noexcept {}  // the last function that finish() calls
-  Mutex mutex_;
-  StoppableCondition changed_;
-  bool done_ DAMACY_GUARDED_BY(mutex_) = false;
+  Latch done_;
 };
 
 class Readers {

@@ -10,7 +10,6 @@
 
 #include "damacy/halo/spec.h"
 #include "damacy/halo/topology.h"
-#include "damacy/halo/transport.h"
 #include "damacy/halo/wire.h"
 
 namespace damacy::halo {
@@ -39,10 +38,5 @@ using VectorPairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
 // Throws Error(inval) unless every field has the cells of this block.
 void check_block(std::span<const QuantityHaloSpec> fields, std::span<const std::string> dims, const Integers& block,
                  std::int64_t rank);
-
-// The digest of the messages to the peer, or with `sends` false of those from it. `lines`: of interface_phase(), where
-// ranks may call the axis of a line differently.
-[[nodiscard]] Digest digest_of(std::span<const QuantityHaloSpec> fields, std::span<const ExchangePhase> phases,
-                               std::int64_t peer, bool sends, Wire wire, bool lines = false);
 
 }  // namespace damacy::halo

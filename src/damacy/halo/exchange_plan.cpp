@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "damacy/core/formatted.h"
+#include "damacy/halo/exchange_digest.h"
 #include "damacy/halo/plan_cache.h"
 
 namespace damacy::halo {

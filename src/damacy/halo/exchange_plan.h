@@ -10,6 +10,7 @@
 
 #include "damacy/halo/exchange_phases.h"
 #include "damacy/halo/spec.h"
+#include "damacy/halo/transport.h"
 #include "damacy/halo/wire.h"
 
 namespace damacy::halo {

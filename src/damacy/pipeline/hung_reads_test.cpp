@@ -11,6 +11,7 @@
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
+#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
 #include "damacy/store/store.h"
 #include "fakes/hung_store.h"

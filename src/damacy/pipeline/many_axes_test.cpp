@@ -7,6 +7,7 @@
 
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
+#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
 #include "fakes/shallow_copier.h"
 #include "support/tiny_zarr.h"

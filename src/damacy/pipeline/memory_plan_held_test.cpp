@@ -13,6 +13,7 @@
 #include "damacy/core/error.h"
 #include "damacy/device/host_device.h"
 #include "damacy/device/ordered_alloc.h"
+#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
 #include "support/forwarding_device.h"
 #include "support/tiny_zarr.h"

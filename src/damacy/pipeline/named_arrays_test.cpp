@@ -8,6 +8,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/device/host_device.h"
+#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
 #include "support/tiny_zarr.h"
 

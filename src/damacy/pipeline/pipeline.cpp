@@ -29,6 +29,7 @@ auto with_memory(std::string_view stage, Call call) {
 
 }  // namespace
 
+Pipeline::Pipeline(Config config) : Pipeline(std::move(config), PipelineEnvironment{}) {}
 Pipeline::Pipeline(Config config, PipelineEnvironment environment)
     : impl_(with_memory("create",
                         [&] { return std::make_shared<PipelineImpl>(std::move(config), std::move(environment)); })) {}

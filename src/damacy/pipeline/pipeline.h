@@ -21,10 +21,12 @@
 namespace damacy {
 
 class PipelineImpl;
+struct PipelineEnvironment;
 
 class Pipeline {
  public:
-  explicit Pipeline(Config config, PipelineEnvironment environment = {});
+  explicit Pipeline(Config config);
+  Pipeline(Config config, PipelineEnvironment environment);  // for Python's bindings, and for tests
   Pipeline(Pipeline&&) noexcept;
   Pipeline& operator=(Pipeline&&) noexcept;
   ~Pipeline();  // closes

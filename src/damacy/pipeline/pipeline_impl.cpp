@@ -1,8 +1,6 @@
 #include "damacy/pipeline/pipeline_impl.h"
 
-#include "damacy/cache/chunk_tier.h"
 #include "damacy/core/address_space.h"
-#include "damacy/core/cores.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
@@ -83,60 +81,6 @@ std::shared_ptr<SharedCache> open_shared_cache(const Config& config, const Machi
   request.bytes = static_cast<std::uint64_t>(config.shared_cache_bytes);
   if (machine.host_bytes) request.free_bytes = *machine.host_bytes * machine.ranks;
   return std::make_shared<SharedCache>(SharedRegion::open(std::move(request)));
-}
-
-template <class Count>
-void set_count(const Count& count, std::int64_t& number, std::int64_t& bytes) noexcept {
-  const auto [counted, in_bytes] = count;
-  number = counted;
-  bytes = in_bytes;
-}
-
-void set_counts(const DiskTier& tier, Stats& stats) {
-  const DiskTier::Counts counts = tier.counts();
-  set_count(counts.hits, stats.disk_hits, stats.disk_hits_bytes);
-  set_count(counts.misses, stats.disk_misses, stats.disk_misses_bytes);
-  set_count(counts.kept, stats.disk_kept, stats.disk_kept_bytes);
-  set_count(counts.evicted, stats.disk_evicted, stats.disk_evicted_bytes);
-  set_count(counts.dropped, stats.disk_dropped, stats.disk_dropped_bytes);
-}
-
-void set_counts(const NetworkCounts::Seen& network, Stats& stats) {
-  stats.requests = network.requests;
-  stats.requests_repeated = network.repeated;
-  stats.requests_throttled = network.throttled;
-  stats.requests_hedged = network.hedged;
-  stats.hedges_won = network.hedges_won;
-  stats.requests_in_flight = network.under_way;
-  stats.requests_in_flight_best = network.allowed;
-  stats.connections_opened = network.connections;
-  stats.bytes_received = network.body_bytes;
-  stats.documents_revalidated = network.revalidated;
-  stats.first_byte = {network.first_byte_ms, network.best_first_byte_ms, 0, 0, network.first_bytes};
-}
-
-void set_counts(BatchEngine& engine, Stats& stats) {
-  if (const ChunkTier* const cache = engine.cache()) {
-    const ChunkTier::Counts counts = cache->counts();
-    set_count(counts.hits, stats.cache_hits, stats.cache_hits_bytes);
-    set_count(counts.misses, stats.cache_misses, stats.cache_misses_bytes);
-    set_count(counts.kept, stats.cache_kept, stats.cache_kept_bytes);
-    set_count(counts.evicted, stats.cache_evicted, stats.cache_evicted_bytes);
-  }
-  if (const ChunkTier* const cache = engine.host_cache()) {
-    const ChunkTier::Counts counts = cache->counts();
-    set_count(counts.hits, stats.host_cache_hits, stats.host_cache_hits_bytes);
-    set_count(counts.misses, stats.host_cache_misses, stats.host_cache_misses_bytes);
-    set_count(counts.kept, stats.host_cache_kept, stats.host_cache_kept_bytes);
-    set_count(counts.evicted, stats.host_cache_evicted, stats.host_cache_evicted_bytes);
-  }
-  if (const ChunkTier* const cache = engine.device_cache()) {
-    const ChunkTier::Counts counts = cache->counts();
-    set_count(counts.hits, stats.device_cache_hits, stats.device_cache_hits_bytes);
-    set_count(counts.misses, stats.device_cache_misses, stats.device_cache_misses_bytes);
-    set_count(counts.kept, stats.device_cache_kept, stats.device_cache_kept_bytes);
-    set_count(counts.evicted, stats.device_cache_evicted, stats.device_cache_evicted_bytes);
-  }
 }
 
 }  // namespace
@@ -332,6 +276,7 @@ bool PipelineImpl::pending() {
   return !closed && stream.has_sources();
 }
 
+<<<<<<< HEAD
 Observation PipelineImpl::observe() const noexcept {
   if (last_seen) return *last_seen;
   BatchEngine& engine = production->engine();
@@ -400,6 +345,8 @@ Explanation PipelineImpl::explain() {
   return damacy::explain(used, seen);
 }
 
+=======
+>>>>>>> wt
 std::optional<bool> PipelineImpl::is_named() {
   check_not_forked();
   const Lock lock(wakeup->mutex);

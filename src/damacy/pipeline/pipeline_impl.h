@@ -26,6 +26,7 @@
 #include "damacy/fetch/batch_planner.h"
 #include "damacy/pipeline/admission.h"
 #include "damacy/pipeline/attribute_cache.h"
+#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/explain.h"
 #include "damacy/pipeline/held_text.h"
 #include "damacy/pipeline/part_geometry.h"

@@ -1,4 +1,5 @@
 // The planner thread of a pipeline: announces accepted batches, waits for their slots, and plans them, in order.
+#include <chrono>
 #include <utility>
 
 #include "damacy/core/error.h"

@@ -127,7 +127,7 @@ void PipelineImpl::pull(QueuedSource& source, std::int64_t room) const {
 }
 
 // Arrays to open, on threads that may get stuck in storage. Outlives an interrupted call.
-class PipelineImpl::Opening final : public BlockingCalls {
+class PipelineImpl::Opening final : public AwaitedCalls {
  public:
   // `attributes`: null where nothing asks for them. `answer_bytes`: memory of answers that are asked for ahead.
   Opening(const QueuedSource& source, std::shared_ptr<Catalog> catalog, std::shared_ptr<AttributeCache> attributes,
@@ -156,17 +156,6 @@ class PipelineImpl::Opening final : public BlockingCalls {
     auto& [uri, result] = *in_order_[number];
     result.error = std::make_exception_ptr(Error(why).at_uri(uri));
   }
-  void finish() noexcept {
-    {
-      const Lock lock(mutex_);
-      done_ = true;
-    }
-    changed_.notify_all();
-  }
-  bool wait_for(std::chrono::milliseconds most) {
-    Lock lock(mutex_);
-    return changed_.wait_for(lock, most, [this]() DAMACY_REQUIRES(mutex_) { return done_; });
-  }
   OpenedByUri take() noexcept { return std::move(opened_); }
 
  private:
@@ -187,9 +176,6 @@ class PipelineImpl::Opening final : public BlockingCalls {
   OpenedByUri opened_;
   std::vector<OpenedByUri::value_type*> in_order_;
   std::unique_ptr<DocumentsAhead> ahead_;  // null: no array is of a remote store
-  Mutex mutex_;
-  Condition changed_;
-  bool done_ DAMACY_GUARDED_BY(mutex_) = false;
 };
 
 // Opens those that are not in the catalog concurrently.

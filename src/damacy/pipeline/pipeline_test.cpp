@@ -18,6 +18,7 @@
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
 #include "damacy/device/dlpack_abi.h"
+#include "damacy/pipeline/environment.h"
 #include "fakes/failing_alloc.h"
 #include "support/error_of.h"
 #include "support/tiny_zarr.h"

@@ -12,6 +12,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/device/host_device.h"
+#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
 #include "damacy/store/mounts.h"
 #include "damacy/store/reference_store.h"

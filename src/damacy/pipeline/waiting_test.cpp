@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
 #include "support/tiny_zarr.h"
 

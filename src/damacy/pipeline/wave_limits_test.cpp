@@ -9,6 +9,7 @@
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
+#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
 #include "damacy/wave/wave_former.h"
 #include "support/blosc_chunks.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "damacy/core/error.h"
+#include "damacy/core/latch.h"
 #include "damacy/core/mutex.h"
 #include "damacy/fileio/file.h"
 #include "damacy/fileio/staging.h"
@@ -28,24 +29,16 @@ class Sent {
         offset_(offset),
         to_(to),
         nearness_(object_->nearness({offset, to.size()})),
-        landing_(std::make_shared<Landing>()) {
+        landed_(std::make_shared<Latch>()) {
     if (nearness_ == Nearness::near) return;
-    read_ = object_->start_read(offset, to, [landing = landing_] {
-      const Lock lock(landing->mutex);
-      landing->has_landed = true;
-      landing->changed.notify_all();
-    });
+    read_ = object_->start_read(offset, to, [landed = landed_] { landed->open(); });
   }
   // Throws Abandoned if `stopped` is set meanwhile.
   void finish(const std::atomic<bool>& stopped) {
     if (!read_) return object_->read_piece(offset_, to_);
-    {
-      Landing& landing = *landing_;
-      Lock lock(landing.mutex);
-      while (!landing.has_landed) {
-        if (stopped) throw Abandoned();
-        landing.changed.wait_for(lock, kLook);
-      }
+    while (!landed_->is_open()) {
+      if (stopped) throw Abandoned();
+      landed_->wait_for(kLook);
     }
     read_->finish();
     const StoredPiece piece{offset_, to_.size()};
@@ -53,16 +46,11 @@ class Sent {
   }
 
  private:
-  struct Landing {
-    Mutex mutex;
-    Condition changed;
-    bool has_landed DAMACY_GUARDED_BY(mutex) = false;
-  };
   const std::shared_ptr<Object> object_;
   const std::uint64_t offset_;
   const std::span<std::byte> to_;
   const Nearness nearness_;
-  const std::shared_ptr<Landing> landing_;
+  const std::shared_ptr<Latch> landed_;
   std::unique_ptr<StartedRead> read_;  // null: the bytes are near
 };
 

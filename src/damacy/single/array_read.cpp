@@ -15,6 +15,7 @@
 #include "damacy/single/point_objects.h"
 #include "damacy/single/process_readers.h"
 #include "damacy/single/process_waves.h"
+#include "damacy/single/read_layout.h"
 #include "damacy/single/selection_plan.h"
 #include "damacy/single/selection_read.h"
 #include "damacy/store/storage_watch.h"
@@ -71,60 +72,9 @@ ResolvedSelection selection_of(const ArrayMetadata& array, std::span<const std::
   return out;
 }
 
-// Where elements go: bytes of the memory that is written, and for each axis of the array the step from an element to
-// the next.
-struct Layout {
-  std::span<std::byte> memory;
-  std::int64_t first = 0;  // byte of element (0, ..., 0)
-  Dims strides;
-};
-
-Dims strides_of_axes(const ResolvedSelection& what, const Dims& of_result) {
-  Dims strides;
-  std::size_t at = 0;
-  for (const bool keeps : what.keeps) strides.push_back(keeps ? of_result[at++] : 0);
-  return strides;
-}
-
-Layout dense_layout(const ResolvedSelection& what, const ReadOutput& out, std::int64_t element) {
-  const auto elements = product(what.shape.span());
-  const std::uint64_t bytes =
-      elements ? static_cast<std::uint64_t>(*elements) * static_cast<std::uint64_t>(element) : 0;
-  if (!elements || bytes != out.memory.size())
-    throw Error(Status::inval, formatted("the elements have {} bytes and the output {}", bytes, out.memory.size()),
-                "aabb");
-  Dims strides = row_major_strides(what.shape);
-  for (std::int64_t& stride : strides) stride *= element;
-  return {out.memory, 0, strides_of_axes(what, strides)};
-}
-
-Layout strided_layout(const ResolvedSelection& what, const ReadOutput& out, std::int64_t element) {
-  const Dims& strides = *out.strides;
-  if (strides.size() != what.shape.size())
-    throw Error(Status::rank, formatted("{} strides for a result of {} axes", strides.size(), what.shape.size()),
-                "rank");
-  const auto size = static_cast<std::int64_t>(out.memory.size());
-  std::int64_t low = out.first, high = out.first + element;
-  bool is_inside = out.first >= 0 && out.first <= size;
-  for (std::size_t axis = 0; is_inside && axis < strides.size(); ++axis) {
-    if (what.shape[axis] < 2) continue;
-    if (strides[axis] == 0)
-      throw Error(Status::inval, formatted("axis {} of the output has stride 0", axis), "arguments");
-    const auto reach = checked_mul(what.shape[axis] - 1, strides[axis]);
-    is_inside = reach && *reach <= size && *reach >= -size;
-    if (is_inside) (*reach < 0 ? low : high) += *reach;
-  }
-  if (!is_inside || low < 0 || high > size)
-    throw Error(Status::inval,
-                formatted("a result of shape {} with strides {} from byte {} is not inside an output of {} bytes",
-                          tuple_text(what.shape.span()), tuple_text(strides.span()), out.first, size),
-                "aabb");
-  const auto part = out.memory.subspan(static_cast<std::size_t>(low), static_cast<std::size_t>(high - low));
-  return {part, out.first - low, strides_of_axes(what, strides)};
-}
-
 // Along each axis the parts that fall into one stored object.
-std::vector<std::vector<AxisPart>> parts_of(const Array& array, const ResolvedSelection& what, const Layout& layout) {
+std::vector<std::vector<AxisPart>> parts_of(const Array& array, const ResolvedSelection& what,
+                                            const ReadLayout& layout) {
   std::vector<std::vector<AxisPart>> parts;
   for (std::size_t axis = 0; axis < array.rank(); ++axis) {
     AxisRuns runs;
@@ -182,13 +132,13 @@ void check_conversion(Dtype from, Dtype to) {
 }
 
 // The request without its items; `what` has the shape of the result.
-std::pair<SelectionRequest, Layout> request_for(const Array& array, const ResolvedSelection& what,
-                                                const ReadOutput& out) {
+std::pair<SelectionRequest, ReadLayout> request_for(const Array& array, const ResolvedSelection& what,
+                                                    const ReadOutput& out) {
   const Dtype stored = array.dtype();
   const Dtype wanted = out.dtype.value_or(stored);
   check_conversion(stored, wanted);
   const auto element = static_cast<std::int64_t>(size_of(wanted));
-  const Layout layout = out.strides ? strided_layout(what, out, element) : dense_layout(what, out, element);
+  const ReadLayout layout = layout_of(what, out, element);
   SelectionRequest request;
   request.object = stored_array(array.uri(), array.metadata());
   request.store = array.store();

@@ -6,8 +6,8 @@
 #include <system_error>
 
 #include "damacy/core/formatted.h"
+#include "damacy/core/latch.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
 #include "damacy/store/storage_watch.h"
 
@@ -45,37 +45,26 @@ class StorageCall final : public Abandonable {
   }
 
   // The caller's. False: not yet.
-  bool has_ended() {
-    const Lock lock(mutex_);
-    return is_ended_;
-  }
-  bool wait() {
-    Lock lock(mutex_);
-    return ended_.wait_for(lock, kLook, [this]() DAMACY_REQUIRES(mutex_) { return is_ended_; });
-  }
+  bool has_ended() { return ended_.is_open(); }
+  bool wait() { return ended_.wait_for(kLook); }
   bool time_out_overdue() noexcept { return watch_.abandon(kDeadline, left_alone > 0, {}); }
   bool interrupt() noexcept { return watch_.abandon(Clock::Time{0}, true, ": the call was interrupted"); }
-  void rethrow() {
-    const Lock lock(mutex_);
+  // After the end.
+  void rethrow() const {
     if (failure_) std::rethrow_exception(failure_);
   }
 
  private:
+  // Once: by the thread, or by who abandons it.
   void end(std::exception_ptr failure) noexcept {
-    {
-      const Lock lock(mutex_);
-      failure_ = std::move(failure);
-      is_ended_ = true;
-    }
-    ended_.notify_all();
+    failure_ = std::move(failure);
+    ended_.open();
   }
 
   const std::function<void()> work_;
   StorageWatch watch_;
-  Mutex mutex_;
-  Condition ended_;
-  bool is_ended_ DAMACY_GUARDED_BY(mutex_) = false;
-  std::exception_ptr failure_ DAMACY_GUARDED_BY(mutex_);
+  std::exception_ptr failure_;  // written before ended_ opens
+  Latch ended_;
 };
 
 Thread start(const std::shared_ptr<StorageCall>& call) {

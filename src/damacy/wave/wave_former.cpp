@@ -6,6 +6,7 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
+#include "damacy/wave/crop_size.h"
 #include "damacy/wave/encoded_sink.h"
 #include "damacy/wave/kept_chunks.h"
 #include "damacy/wave/stage_chunk.h"
@@ -20,45 +21,6 @@ constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 // Of a chunk that the host decodes again for each: with less staging memory than that, it fails.
 constexpr std::uint64_t kPartsAtMost = 256;
-
-// Halves along the longest axis until every piece has at most `most` bytes.
-void split_copy(const BlockCopy& copy, std::uint64_t most, std::vector<BlockCopy>& pieces) {
-  CopyAxis none{1, 0, 0};
-  CopyAxis* longest = &none;
-  BlockCopy low = copy;
-  for (CopyAxis& axis : low.used())
-    if (axis.extent > longest->extent) longest = &axis;
-  if (bytes_of_crop(copy) <= most || longest->extent == 1) return pieces.push_back(copy);
-  const std::int64_t middle = longest->extent / 2;
-  BlockCopy high = copy;
-  CopyAxis& rest = high.axes[static_cast<std::size_t>(longest - low.axes.data())];
-  high.src_offset += middle * rest.src_stride;
-  high.dst_offset += middle * rest.dst_stride;
-  rest.extent -= middle;
-  longest->extent = middle;
-  split_copy(low, most, pieces);
-  split_copy(high, most, pieces);
-}
-
-// The bytes from the first to the last that is needed of a chunk.
-ByteRange whole_of(const WantedChunks& chunks, std::uint32_t chunk) {
-  const std::vector<ByteRange> needed = chunks.needed_bytes(chunk);
-  return {needed.front().begin, needed.back().end};
-}
-
-// How crops of a chunk take the fewest padded bytes: each by itself, or as one range of the chunk.
-struct CropSize {
-  std::uint64_t bytes;
-  bool is_whole;
-};
-CropSize size_of_crops(const WantedChunks& chunks, std::uint32_t chunk) {
-  const std::uint64_t whole = Wave::padded(whole_of(chunks, chunk).size());
-  if (static_cast<std::uint64_t>(chunks.count_uses(chunk)) * Wave::kAlignment > whole) return {whole, true};
-  std::uint64_t apart = 0;
-  chunks.for_uses(chunk, WantedChunks::From::chunk,
-                  [&](const Use& use) { apart += Wave::padded(bytes_of_crop(use.copy)); });
-  return {std::min(apart, whole), whole < apart};
-}
 
 // Whether a device may decode some of its blocks. Stores that read without a thread are asked for head and blocks one
 // after the other, without a thread that waits for the first.

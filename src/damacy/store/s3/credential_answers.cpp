@@ -85,7 +85,7 @@ std::optional<Credentials> Answers::current(Time end) {
       end = std::min(end, end_while_late());
     }
     return ask(end);
-  } catch (const Abandoned&) {  // by its deadline, which may come before `end`, or because nobody wants it
+  } catch (const Abandoned&) {  // this thread timed out, perhaps before `end`, or its work was cancelled
     const Time now = std::chrono::steady_clock::now();
     const Lock lock(mutex_);
     if (links_->late && (now - began >= kAbandoned || end - now <= kLateWait)) note_late();
