@@ -348,6 +348,15 @@ sdist: $(INSTALLED)  ## the source package in dist/, with every tracked file and
 test-sdist: sdist  ## a wheel built from the unpacked source package, and its tests run with it; SDIST_TESTS=pytest arguments
 	tools/test_sdist.sh $(WHEEL_PYTHON) "$$(ls -t dist/damacy-*.tar.gz | head -1)" $(SDIST_TESTS)
 
+RELEASE_PACKAGES ?= wheels wheel-host sdist
+
+.PHONY: release
+release: $(INSTALLED)  ## what is published of a tagged commit, in dist/: packages, documentation, components, checksums
+	@$(PY) tools/release.py check
+	@rm -rf dist
+	@$(MAKE) $(RELEASE_PACKAGES) docs
+	@$(PY) tools/release.py collect dist docs/_build
+
 .PHONY: gpu-folder
 gpu-folder: wheel  ## .gpu/: what tools/gpu_run.sh needs in addition to the checkout, to be copied to a machine with a GPU
 	@rm -rf .gpu/whl && mkdir -p .gpu/whl && cp "$$(ls -t dist/damacy-*cp312*.whl | head -1)" .gpu/whl

