@@ -9,20 +9,50 @@
 #include <nanobind/stl/string.h>
 
 #include "damacy/cache/disk/disk_report.h"
+#include "damacy/store/storage_call.h"
 #include "python_gate.h"
 
 namespace damacy::python {
 namespace {
 
-// `work` gets what it asks whether to go on; an interrupt ends it.
+// What the thread that works has done, for the one that waits.
+struct Progress {
+  std::atomic<std::uint64_t> visited{0}, segments{0};
+  std::atomic<bool> goes_on{true};
+};
+
+// `work` gets what it reports to. The calling thread passes that on to `progress`, which is None or a function of the
+// segments that were visited and of all. What this raises, and an interrupt, end the work.
 template <class Work>
-auto interruptible(const std::string& directory, Work work) {
-  const auto goes_on = std::make_shared<std::atomic<bool>>(true);
+auto watched(const std::string& directory, const nb::object& progress, Work work) {
+  const auto now = std::make_shared<Progress>();
+  const auto report = [&progress, now] {
+    if (progress.is_none()) return;
+    const GilAcquire gil;
+    progress(now->visited.load(), now->segments.load());
+  };
+  const StorageWaiting waiting{[&report, signals = signal_checker()] {
+    if (signals) signals();
+    report();
+  }};
+  const GilRelease unlocked;
   try {
-    return call_without_gil(directory,
-                            [work = std::move(work), goes_on] { return work([&goes_on] { return goes_on->load(); }); });
+    auto result = storage_result(
+        [work = std::move(work), now] {
+          return work([&now](std::uint64_t visited, std::uint64_t segments) {
+            now->segments.store(segments);
+            now->visited.store(visited);
+            return now->goes_on.load();
+          });
+        },
+        waiting);
+    report();
+    return result;
+  } catch (Error& error) {
+    now->goes_on.store(false);
+    throw error.at_uri(directory);
   } catch (...) {
-    goes_on->store(false);
+    now->goes_on.store(false);
     throw;
   }
 }
@@ -40,9 +70,9 @@ nb::list stores_of(const DiskReport& report) {
   return out;
 }
 
-nb::dict look_at(const std::string& directory, const std::string& prefix, bool verify) {
-  const DiskReport report = interruptible(directory, [directory, prefix, verify](const auto& goes_on) {
-    return look_at_disk_cache(directory, prefix, verify, goes_on);
+nb::dict look_at(const std::string& directory, const std::string& prefix, bool verify, const nb::object& progress) {
+  const DiskReport report = watched(directory, progress, [directory, prefix, verify](const DiskProgress& visited) {
+    return look_at_disk_cache(directory, prefix, verify, visited);
   });
   nb::dict out;
   out["path"] = str_of(report.path);
@@ -60,9 +90,9 @@ nb::dict look_at(const std::string& directory, const std::string& prefix, bool v
   return out;
 }
 
-nb::tuple clear(const std::string& directory, const std::string& prefix) {
-  const DiskCleared cleared = interruptible(directory, [directory, prefix](const auto& goes_on) {
-    return prefix.empty() ? clear_disk_cache(directory) : clear_disk_cache(directory, prefix, goes_on);
+nb::tuple clear(const std::string& directory, const std::string& prefix, const nb::object& progress) {
+  const DiskCleared cleared = watched(directory, progress, [directory, prefix](const DiskProgress& visited) {
+    return prefix.empty() ? clear_disk_cache(directory, visited) : clear_disk_cache(directory, prefix, visited);
   });
   return nb::make_tuple(cleared.segments, cleared.entries, cleared.bytes);
 }
@@ -70,8 +100,9 @@ nb::tuple clear(const std::string& directory, const std::string& prefix) {
 }  // namespace
 
 void bind_disk_cache(nb::module_& m) {
-  m.def("look_at_disk_cache", &look_at, nb::arg("directory"), nb::arg("prefix"), nb::arg("verify"));
-  m.def("clear_disk_cache", &clear, nb::arg("directory"), nb::arg("prefix"),
+  m.def("look_at_disk_cache", &look_at, nb::arg("directory"), nb::arg("prefix"), nb::arg("verify"),
+        nb::arg("progress") = nb::none());
+  m.def("clear_disk_cache", &clear, nb::arg("directory"), nb::arg("prefix"), nb::arg("progress") = nb::none(),
         "Returns the segments and the entries that were removed, and their bytes on the disk.");
 }
 

@@ -392,8 +392,8 @@ def machine_settings(machine: dict, chunk_bytes: int, max_gpu_memory_bytes: int)
 def plan_memory(fields: dict, machine: dict, arrays: list | None, keeps_batches: bool) -> dict:
     """Every part of memory that a pipeline takes or may take."""
 
-def look_at_disk_cache(directory: str, prefix: str, verify: bool) -> dict: ...
-def clear_disk_cache(directory: str, prefix: str) -> tuple:
+def look_at_disk_cache(directory: str, prefix: str, verify: bool, progress: object | None = None) -> dict: ...
+def clear_disk_cache(directory: str, prefix: str, progress: object | None = None) -> tuple:
     """
     Returns the segments and the entries that were removed, and their bytes on the disk.
     """

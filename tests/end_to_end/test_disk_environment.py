@@ -10,6 +10,8 @@ import textwrap
 import numpy as np
 import pytest
 
+from damacy import _native
+
 zarr = pytest.importorskip("zarr")
 
 from support.fault_server import FaultServer  # noqa: E402
@@ -155,6 +157,26 @@ def test_the_command_shows_checks_and_clears(server, tmp_path):
     assert json.loads(cache(tmp_path, "--json").stdout)["entries"] == 0
     done = run(READ, server.url, "plain.zarr", DAMACY_DISK_CACHE=tmp_path)
     assert done.stdout.strip() == sha(DATA)
+
+
+@pytest.mark.timeout(120)
+def test_looking_and_clearing_report_progress(server, tmp_path):
+    assert run(READ, server.url, "plain.zarr", DAMACY_DISK_CACHE=tmp_path).returncode == 0
+    calls = []
+
+    def progress(visited, segments):
+        calls.append((visited, segments))
+
+    def interrupt(visited, segments):
+        raise KeyboardInterrupt
+
+    found = _native.look_at_disk_cache(str(tmp_path), "", True, progress)
+    assert found["checked"] > 0 and calls[-1] == (1, 1)
+    with pytest.raises(KeyboardInterrupt):
+        _native.look_at_disk_cache(str(tmp_path), "", True, interrupt)
+    calls.clear()
+    assert _native.clear_disk_cache(str(tmp_path), "", progress)[0] == 1
+    assert calls[-1] == (1, 1)
 
 
 @pytest.mark.timeout(120)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import rich.markup
@@ -9,7 +11,7 @@ import rich.table
 import typer
 
 import damacy
-from damacy._cli.console import AsJson, fail, fields_table, out, plain, print_json, refuse
+from damacy._cli.console import AsJson, fail, fields_table, out, plain, print_json, progress_bar, refuse
 from damacy._core import log
 from damacy._core.sizes import size_text
 
@@ -51,8 +53,8 @@ def command(
 def _clear(directory: str, prefix: str | None, as_json: bool) -> None:
     from damacy import _native
 
-    with log.drained:
-        segments, entries, freed = _native.clear_disk_cache(directory, prefix or "")
+    with log.drained, _bar("files", as_json) as progress:
+        segments, entries, freed = _native.clear_disk_cache(directory, prefix or "", progress)
     if as_json:
         print_json({"segments": segments, "bytes": freed} | ({} if prefix is None else {"entries": entries}))
     elif prefix is None:
@@ -64,8 +66,8 @@ def _clear(directory: str, prefix: str | None, as_json: bool) -> None:
 def _look(directory: str, prefix: str | None, verify: bool, as_json: bool) -> None:
     from damacy import _native
 
-    with log.drained:
-        found = _native.look_at_disk_cache(directory, prefix or "", verify)
+    with log.drained, _bar("files", as_json) as progress:
+        found = _native.look_at_disk_cache(directory, prefix or "", verify, progress)
     if as_json:
         print_json(found)
     else:
@@ -73,6 +75,14 @@ def _look(directory: str, prefix: str | None, verify: bool, as_json: bool) -> No
         _show_stores(found)
     if found["damaged"]:
         raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _bar(name: str, as_json: bool) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on a terminal: a function of how many are done, and of how many."""
+    with progress_bar(as_json) as progress:
+        task = progress.add_task(name, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def _show_stores(found: dict[str, Any]) -> None:

@@ -155,22 +155,25 @@ void clear_segment(DiskCalls& calls, SegmentFiles& files, Number number, std::st
   cleared.bytes += before - std::min(before, bytes_on_disk(calls, *file));
 }
 
-// Visits the segments that exist, as long as `goes_on`.
+// Visits the segments that exist. False: `progress` ended it.
 template <class Visit>
-void each_segment(SegmentFiles& files, const std::function<bool()>& goes_on, Visit visit) {
-  for (const Number number : files.existing()) {
+bool each_segment(SegmentFiles& files, const DiskProgress& progress, Visit visit) {
+  const auto numbers = files.existing();
+  std::uint64_t visited = 0;
+  for (const Number number : numbers) {
+    if (!progress(visited++, numbers.size())) return false;
     const auto file = files.open(number);
     if (!file) continue;
-    if (!goes_on()) break;
     visit(number, *file);
     files.forget(number);
   }
+  return progress(visited, numbers.size());
 }
 
 }  // namespace
 
 DiskReport look_at_disk_cache(const std::string& directory, const std::string& prefix, bool verify,
-                              const std::function<bool()>& goes_on) {
+                              const DiskProgress& progress) {
   const DiskDirectory place = opened(directory);
   DiskCalls calls;
   DiskReport report;
@@ -181,11 +184,11 @@ DiskReport look_at_disk_cache(const std::string& directory, const std::string& p
   }
   SegmentFiles files(calls, place, 0);
   SegmentLook look(calls, files, prefix, verify, report);
-  each_segment(files, goes_on, [&](Number, const DiskFile& file) { look.look_at(file); });
+  each_segment(files, progress, [&](Number, const DiskFile& file) { look.look_at(file); });
   return report;
 }
 
-DiskCleared clear_disk_cache(const std::string& directory) {
+DiskCleared clear_disk_cache(const std::string& directory, const DiskProgress& progress) {
   const DiskDirectory place = opened(directory);
   DiskCalls calls;
   const DiskFile lock = place.open(calls, HintFile::kLockName, /*make=*/true);
@@ -193,24 +196,21 @@ DiskCleared clear_disk_cache(const std::string& directory) {
     throw Error(Status::io, formatted("disk_cache: cannot lock {}", place.path()), "disk-cache").with_errno(errno);
   SegmentFiles files(calls, place, 0);
   DiskCleared cleared;
-  each_segment(
-      files, [] { return true; },
-      [&](Number number, const DiskFile& file) {
-        ++cleared.segments;
-        cleared.bytes += bytes_on_disk(calls, file);
-        files.remove(number);
-      });
-  place.remove(HintFile::kName);
+  const bool is_empty = each_segment(files, progress, [&](Number number, const DiskFile& file) {
+    ++cleared.segments;
+    cleared.bytes += bytes_on_disk(calls, file);
+    files.remove(number);
+  });
+  if (is_empty) place.remove(HintFile::kName);
   return cleared;
 }
 
-DiskCleared clear_disk_cache(const std::string& directory, const std::string& prefix,
-                             const std::function<bool()>& goes_on) {
+DiskCleared clear_disk_cache(const std::string& directory, const std::string& prefix, const DiskProgress& progress) {
   const DiskDirectory place = opened(directory);
   DiskCalls calls;
   SegmentFiles files(calls, place, 0);
   DiskCleared cleared;
-  each_segment(files, goes_on,
+  each_segment(files, progress,
                [&](Number number, const DiskFile&) { clear_segment(calls, files, number, prefix, cleared); });
   return cleared;
 }

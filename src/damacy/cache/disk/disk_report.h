@@ -29,11 +29,13 @@ struct DiskReport {
   std::uint64_t damaged = 0;  // of these: the checksum is wrong, or they cannot be read
 };
 
-// `verify` reads the entries below `prefix` and checks their checksums. An empty prefix: all entries. `goes_on` is
-// called for each segment; false ends the look. Throws Error(notfound, "disk-cache") if there is no tier in
-// `directory`, and as DiskDirectory.
+// Called before each segment, with the number of segments that were visited and of all. False ends the work.
+using DiskProgress = std::function<bool(std::uint64_t visited, std::uint64_t segments)>;
+
+// `verify` reads the entries below `prefix` and checks their checksums. An empty prefix: all entries. Throws
+// Error(notfound, "disk-cache") if there is no tier in `directory`, and as DiskDirectory.
 [[nodiscard]] DiskReport look_at_disk_cache(const std::string& directory, const std::string& prefix, bool verify,
-                                            const std::function<bool()>& goes_on);
+                                            const DiskProgress& progress);
 
 // Removes the files of the tier, and no others. Processes that use it go on without what was kept.
 struct DiskCleared {
@@ -41,9 +43,8 @@ struct DiskCleared {
   std::uint64_t entries = 0;   // that were removed one by one, or with the last ones of a file
   std::uint64_t bytes = 0;     // on the disk
 };
-DiskCleared clear_disk_cache(const std::string& directory);
+DiskCleared clear_disk_cache(const std::string& directory, const DiskProgress& progress);
 // Removes the entries of uris that are `prefix` or below it.
-DiskCleared clear_disk_cache(const std::string& directory, const std::string& prefix,
-                             const std::function<bool()>& goes_on);
+DiskCleared clear_disk_cache(const std::string& directory, const std::string& prefix, const DiskProgress& progress);
 
 }  // namespace damacy

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -73,7 +74,7 @@ class DiskReportTest : public ::testing::Test {
     return look_at_disk_cache(directory(), prefix, verify, goes_on);
   }
   DiskCleared clear(const std::string& prefix) const { return clear_disk_cache(directory(), prefix, goes_on); }
-  static bool goes_on() { return true; }
+  static bool goes_on(std::uint64_t, std::uint64_t) { return true; }
 
  private:
   fs::path directory_;
@@ -103,6 +104,29 @@ TEST_F(DiskReportTest, finds_segments_by_their_names) {
   EXPECT_EQ(found.entries, kEntries);
   EXPECT_EQ(clear("s3://bucket").entries, kEntries);
   EXPECT_EQ(look().segments, 0u);
+}
+
+TEST_F(DiskReportTest, reports_how_many_segments_it_has_visited) {
+  fill();
+  using Calls = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+  Calls calls;
+  const auto progress = [&calls](std::uint64_t visited, std::uint64_t segments) {
+    calls.emplace_back(visited, segments);
+    return true;
+  };
+  static_cast<void>(look_at_disk_cache(directory(), {}, /*verify=*/true, progress));
+  EXPECT_EQ(calls, (Calls{{0, 1}, {1, 1}}));
+  EXPECT_EQ(clear_disk_cache(directory(), progress).segments, 1u);
+  EXPECT_EQ(calls, (Calls{{0, 1}, {1, 1}, {0, 1}, {1, 1}}));
+}
+
+TEST_F(DiskReportTest, keeps_what_is_left_if_progress_ends_the_clearing) {
+  fill();
+  const auto never = [](std::uint64_t, std::uint64_t) { return false; };
+  EXPECT_EQ(clear_disk_cache(directory(), never).segments, 0u);
+  EXPECT_EQ(clear_disk_cache(directory(), "s3://bucket", never).entries, 0u);
+  EXPECT_EQ(look().entries, kEntries);
+  EXPECT_GT(look().hints, 0u);
 }
 
 TEST_F(DiskReportTest, divides_the_uses_of_a_segment_by_what_its_stores_have_there) {
