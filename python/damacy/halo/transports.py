@@ -292,7 +292,7 @@ class _TorchRequests:
         connections of gloo, and torch cannot tell which messages have arrived."""
         works, self._works = self._works, []
         deadline = time.monotonic() + self._timeout_s
-        with ThreadPoolExecutor(len(works) or 1, thread_name_prefix="damacy-halo") as threads:
+        with ThreadPoolExecutor(thread_name_prefix="damacy-halo", max_workers=len(works) or 1) as threads:
             ended = list(threads.map(lambda work: self._ends(work, deadline), works))
         if all(ended):
             self._copy_received()
