@@ -44,7 +44,7 @@ FAULTS = [  # name, file in src/damacy, text, and the text that replaces it
     (
         "tables of blocks are used before they are read",
         "fetch/readers.cpp",
-        "return changed_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return done_; });",
+        "return calls->wait(stop);",
         "return true;",
     ),
     (
