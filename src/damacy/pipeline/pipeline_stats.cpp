@@ -121,12 +121,14 @@ void PipelineImpl::stats_reset() {
 Explanation PipelineImpl::explain() {
   check_not_forked();
   Observation seen;
+  Config used = config;
   {
     const Lock lock(wakeup->mutex);
     seen = observe();
+    used.lookahead_batches = stream.lookahead_batches();
   }
   seen.cores = static_cast<std::int64_t>(usable_cores());
-  return damacy::explain(config, seen);
+  return damacy::explain(used, seen);
 }
 
 }  // namespace damacy
