@@ -104,7 +104,7 @@ def test_a_how_to_page_begins_with_a_short_program(page):
     lines = PAGES[page].splitlines()
     at, language = next((at, found[1]) for at, line in enumerate(lines) if (found := FENCE.match(line)))
     assert at < 12, f"the first block is in line {at + 1}"
-    assert language in ("python", "cpp", "c", "sh", "{literalinclude}")
+    assert language in ("python", "cpp", "c", "fortran", "sh", "{literalinclude}")
     length = lines[at + 1 :].index("```")
     assert length <= 32, f"the first block has {length} lines"
     if language == "python" and not WHOLE_PAGE.search(PAGES[page]):
