@@ -8,7 +8,6 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 JOBS ?= $(shell nproc)
-WORKERS ?= $(shell expr 2 '*' $(JOBS))  # of pytest: half of their time they wait for programs and servers
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
@@ -98,7 +97,7 @@ demo: extension  ## the main job on real data, with a table, a comparison and de
 .PHONY: test
 test: all-host mpi  ## all tests: C++ and Python
 	ctest --test-dir build/host --output-on-failure -j $(JOBS)
-	CUDA_VISIBLE_DEVICES= $(PY) -m pytest -n $(WORKERS) -m "not gpu"
+	CUDA_VISIBLE_DEVICES= $(PY) -m pytest -n $(JOBS) -m "not gpu"
 
 .PHONY: test-gpu
 test-gpu: extension  ## the tests that need a GPU

@@ -149,10 +149,11 @@ def test_what_is_too_old_is_asked_for_again_by_its_tag(server):
 
 @pytest.fixture
 def many(tmp_path):
-    """80 chunks, a server of them, and what reads chunks of it in one pipeline with hedging."""
+    """80 chunks, a server of them, and what reads chunks of it in one pipeline with hedging. Answers take so long that a
+    busy machine makes few of them late by several times as much."""
     data = np.random.default_rng(2).integers(0, 60000, (80, 512), dtype="u2")
     zarr.create_array(tmp_path / "many.zarr", data=data, chunks=(1, 512))
-    with FaultServer(tmp_path) as server:
+    with FaultServer(tmp_path, delay=0.15) as server:
         damacy.mount(f"{server.url}/", damacy.StoreOptions(hedge="on"))
         try:
             with damacy.Pipeline(config(batch_size=40)) as pipeline:
@@ -184,14 +185,14 @@ def first_of(part, fault):
 def test_a_request_that_is_not_answered_is_sent_once_more(many):
     server, pipeline, read_rows = many
     read_rows(range(40))
-    assert pipeline.stats().requests_hedged == 0
     fault, seen = first_of("/c/77/0", silent)
-    before = pipeline.stats().requests
+    before = pipeline.stats()
     server.reset(fault)
     read_rows(range(40, 80))
     stats = pipeline.stats()
-    assert len(seen) == 2 and stats.requests_hedged >= stats.hedges_won >= 1  # a busy machine may be late, too
-    assert stats.requests - before == len(server.requests) == 40 + stats.requests_hedged
+    hedged = stats.requests_hedged - before.requests_hedged  # a busy machine may be late, too
+    assert len(seen) == 2 and hedged >= stats.hedges_won - before.hedges_won >= 1
+    assert stats.requests - before.requests == 40 + hedged >= len(server.requests)  # a cancelled one may not have come
     assert stats.requests_repeated == 0 and stats.requests_in_flight == 0
 
 
