@@ -149,8 +149,8 @@ def test_what_is_too_old_is_asked_for_again_by_its_tag(server):
 
 @pytest.fixture
 def many(tmp_path):
-    """80 chunks, a server of them, and what reads chunks of it in one pipeline with hedging. Answers take so long that a
-    busy machine makes few of them late by several times as much."""
+    """80 chunks, a server of them, and what reads chunks of it in one pipeline with hedging. Answers take so long that
+    a busy machine makes few of them late by several times as much."""
     data = np.random.default_rng(2).integers(0, 60000, (80, 512), dtype="u2")
     zarr.create_array(tmp_path / "many.zarr", data=data, chunks=(1, 512))
     with FaultServer(tmp_path, delay=0.15) as server:
