@@ -116,12 +116,13 @@ def arrays(place: Place, count: int = 10_000) -> Rows:
         shutil.copy(first / "zarr.json", place.folder / "many" / f"{number}.zarr" / "zarr.json")
     urls = [f"{place.url(50)}/many/{number}.zarr" for number in range(count)]
 
-    def opened() -> float:
+    def opened() -> tuple[float, int]:
+        before = nginx.requests_answered(place.port)
         begin = time.perf_counter()
         found = damacy.open_many(urls)
         took = time.perf_counter() - begin
         assert all(array.shape == (64,) for array in found)
-        return took
+        return took, nginx.requests_answered(place.port) - before - 1
 
     def pushed() -> tuple[float, int]:
         memory = {"host_buffer_bytes": 64 << 20, "n_batches": 1, "lookahead_batches": ACCEPTED // 8}
@@ -147,16 +148,9 @@ def arrays(place: Place, count: int = 10_000) -> Rows:
     rows: Rows = []
     found = measure.in_turns({"open_many": opened, "push": pushed, "tensorstore": by_tensorstore}, min(place.rounds, 3))
     case = f"{count} arrays, 50 ms"
-    shown(rows, case, "damacy, open_many", found["open_many"], "s")
-    requests = [documents for _, documents in found["push"]]
-    shown(
-        rows,
-        case,
-        f"damacy, push of {ACCEPTED}",
-        [took for took, _ in found["push"]],
-        "s",
-        requests=statistics.median(requests),
-    )
+    for arm, name in {"open_many": "open_many", "push": f"push of {ACCEPTED}"}.items():
+        times, requests = zip(*found[arm], strict=True)
+        shown(rows, case, f"damacy, {name}", list(times), "s", requests=statistics.median(requests))
     shown(rows, case, "tensorstore, 256 requests", found["tensorstore"], "s")
     return rows
 
@@ -170,9 +164,7 @@ def late(place: Place) -> Rows:
         known = {field for field in damacy.StoreOptions.__dataclass_fields__}
         options = damacy.StoreOptions(**({"hedge": hedge} if "hedge" in known else {}))
         damacy.mount(f"{url}/", options)
-        config = damacy.Config(
-            batch_size=4, device="cpu", dtype="u16", host_buffer_bytes=512 << 20, lookahead_batches=4
-        )
+        config = damacy.Config(batch_size=4, device="cpu", dtype="u16", host_buffer_bytes=512 << 20)
         times = []
         with damacy.Pipeline(config) as pipeline:
             pipeline.push(damacy.Sample(url, [(c, c + 64) for c in corner]) for corner in data.corners(240, 64))

@@ -12,7 +12,7 @@ LAYOUTS = {
     "plain": {"chunks": (64, 64, 64)},
     "sharded": {"chunks": (32, 32, 32), "shards": (256, 256, 256)},
 }
-CODECS = ("zstd", "blosc")
+CODECS = ("zstd", "blosc", "none")
 
 
 def values() -> np.ndarray:
@@ -26,9 +26,9 @@ def write(folder: pathlib.Path, data: np.ndarray, layout: str, codec: str) -> st
     """The array's name in the folder."""
     import zarr
 
-    compressor = zarr.codecs.ZstdCodec(level=1) if codec == "zstd" else zarr.codecs.BloscCodec(cname="lz4", clevel=5)
+    compressors = {"zstd": zarr.codecs.ZstdCodec(level=1), "blosc": zarr.codecs.BloscCodec(cname="lz4", clevel=5)}
     name = f"{layout}-{codec}.zarr"
-    zarr.create_array(folder / name, data=data, compressors=compressor, **LAYOUTS[layout])
+    zarr.create_array(folder / name, data=data, compressors=compressors.get(codec), **LAYOUTS[layout])
     return name
 
 

@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator
 
 MODULES = pathlib.Path("/usr/lib/nginx/modules")
@@ -27,6 +28,7 @@ http {{
   uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
   server {{
     listen 127.0.0.1:{port} backlog=4096;
+    location = /counts {{ stub_status; }}
     location ~ ^/(?<ms>\\d+)(?<late>l?)/(?<rest>.*)$ {{
       access_by_lua_block {{
         ngx.sleep(tonumber(ngx.var.ms) / 1000)
@@ -41,6 +43,12 @@ http {{
 
 def is_installed() -> bool:
     return shutil.which("nginx") is not None and (MODULES / "ngx_http_lua_module.so").exists()
+
+
+def requests_answered(port: int) -> int:
+    """Since its start, with this one."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/counts") as counts:
+        return int(counts.read().splitlines()[2].split()[2])
 
 
 @contextlib.contextmanager
