@@ -149,7 +149,7 @@ bench-remote: extension  ## install what the remote benchmarks need: nginx, libc
 
 DOCS_VENV := build/docs-venv
 
-# An environment of its own, because the library does not need these packages. The native module is not needed.
+# An environment of its own, because the library does not need these packages.
 $(DOCS_VENV)/.installed: docs/requirements.txt | $(INSTALLED)
 	@echo "installing the packages that build the documentation into $(DOCS_VENV)"
 	@$(PY) -m venv --clear $(DOCS_VENV)
@@ -157,7 +157,7 @@ $(DOCS_VENV)/.installed: docs/requirements.txt | $(INSTALLED)
 	@touch $@
 
 .PHONY: docs
-docs: $(DOCS_VENV)/.installed | apt-docs  ## the documentation, in docs/_build/index.html; warnings are errors
+docs: $(DOCS_VENV)/.installed extension | apt-docs  ## the documentation, in docs/_build/index.html; warnings are errors
 	@$(DOCS_VENV)/bin/sphinx-build -q -n -W --keep-going -d build/docs-doctrees -b html docs docs/_build
 	@echo "docs/_build/index.html"
 

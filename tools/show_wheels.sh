@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the properties of wheels (name, size, tags, architectures of kernels) and tests them: installs each into an
-# environment of its own, with dependencies from PyPI, runs `damacy doctor`, and reads arrays (try_wheel.py). Needs
-# auditwheel and cuobjdump on PATH.
+# environment of its own, with dependencies from PyPI, runs the README's first program and `damacy doctor`, and reads arrays
+# (try_wheel.py). Needs auditwheel and cuobjdump on PATH.
 #
 # usage: tools/show_wheels.sh PYTHON WHEEL...
 set -euo pipefail
@@ -25,6 +25,8 @@ for wheel in "$@"; do
   "$python" -m venv "$work/venv"
   "$work/venv/bin/python" -m pip install -qq --disable-pip-version-check "$wheel" 2>/dev/null
   "$work/venv/bin/python" -m pip check --disable-pip-version-check
+  sed -n '/^## First program/,/^## /{/^```python$/,/^```$/p}' "$tools/../README.md" | grep -v '^```' >"$work/first_program.py"
+  (cd "$work" && venv/bin/python first_program.py | tail -1)
   (cd "$work" && venv/bin/damacy doctor) || [[ $? == 1 ]]
   "$work/venv/bin/python" -m pip install -qq --disable-pip-version-check "$wheel[zarr]" 2>/dev/null
   cp "$tools/try_wheel.py" "$work"  # next to the sources it would import them

@@ -92,6 +92,15 @@ def test_importing_it_loads_little_and_starts_nothing():
     assert loaded.split() == []
 
 
+def test_the_commands_load_without_the_native_library():
+    loaded = run("""
+        import sys
+        import damacy._cli.commands
+        print(*(m for m in ("damacy._native",) if m in sys.modules))
+    """)
+    assert loaded.split() == []
+
+
 def test_a_free_threaded_python_is_refused_at_import():
     program = """
     import sys

@@ -10,7 +10,7 @@ import random
 import statistics
 import threading
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import rich.markup
 import rich.table
@@ -23,7 +23,9 @@ from damacy._core.sizes import size_text
 from damacy._open.opening import array_or_image
 from damacy._stores.mounts import options_of
 from damacy._stores.options import StoreOptions
-from damacy.remote_file import RemoteFile
+
+if TYPE_CHECKING:
+    from damacy.remote_file import RemoteFile
 
 _STEPS = (1, 4, 16, 64, 256, 1024, 4096)
 _PROBES = 16  # requests of one byte, for the time to the first byte
@@ -85,6 +87,8 @@ def object_of(uri: str) -> str:
 
 def measure(url: str, options: StoreOptions, request_bytes: int, seconds: float, most: int) -> Report:
     """Reads the object at `url` for `seconds` with each number of requests up to `most`."""
+    from damacy.remote_file import RemoteFile  # loads the native library
+
     rows = []
     with RemoteFile.open_url(url, options) as file:
         total = file.nbytes()

@@ -196,7 +196,8 @@ class TorchDistributed:
     with sequential corners, the order of all starts and finishes must be the same.
 
     An exchanger whose peers do not construct theirs within `timeout_s` seconds, or construct one without links to this
-    rank, raises RuntimeError. The group is of no use afterwards, because torch ends its connections."""
+    rank, raises RuntimeError. The group is of no use afterwards, because torch ends its connections. Over nccl, the
+    first messages of a group wait for their peers with the group's own timeout."""
 
     def __init__(self, group: Any = None, *, timeout_s: float = 300.0) -> None:
         import torch.distributed as dist
@@ -277,9 +278,6 @@ class _TorchRequests:
         works, self._works = self._works, []
         for work in works:
             work.wait()  # nccl: the current stream waits, not the host
-        self._copy_received()
-
-    def _copy_received(self) -> None:
         for tensor, near in self._received.values():
             if near is not tensor:
                 tensor.copy_(near)
@@ -288,17 +286,17 @@ class _TorchRequests:
         """Does nothing: `wait_received` waits for the sends too."""
 
     def missing(self) -> list[int]:
-        """Waits for all messages, at most for the timeout, on a thread for each: the first one that times out ends the
-        connections of gloo, and torch cannot tell which messages have arrived."""
+        """Over gloo, waits for all messages, at most for the timeout. Each has a thread of its own: torch cannot tell
+        which ones have arrived, and the first wait that times out ends the connections."""
+        if self._nccl:  # which has one work for all
+            if not all(work.is_completed() for work in self._works):
+                return list(self._received)
+            self.wait_received()
+            return []
         works, self._works = self._works, []
         deadline = time.monotonic() + self._timeout_s
         with ThreadPoolExecutor(thread_name_prefix="damacy-halo", max_workers=len(works) or 1) as threads:
             ended = list(threads.map(lambda work: self._ends(work, deadline), works))
-        if all(ended):
-            self._copy_received()
-            return []
-        if len(works) < len(self._operations):  # nccl has one work for all
-            return list(self._received)
         return sorted({peer for peer, has in zip((*self._received, *self._sent), ended) if not has})
 
     def _ends(self, work: Any, deadline: float) -> bool:
