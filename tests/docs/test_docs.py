@@ -169,6 +169,46 @@ def test_links_to_parts_of_pages_have_a_heading(page):
         assert anchor in [title.replace(" ", "-") for title in headings], (target, anchor)
 
 
+def names_of(page: str) -> set[str]:
+    """The identifiers and paths that a page has between backticks, without its programs."""
+    text = re.sub(r"^ *```.*?^ *```$", "", (ROOT / page).read_text(), flags=re.M | re.S)
+    return {name for name in re.findall(r"`(~?[\w:./]+)(?:\(\))?`", text) if "NAME" not in name and "://" not in name}
+
+
+CONTRIBUTORS = ["extending", "memory", "python"]
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", *(f"docs/contributing/{name}.md" for name in CONTRIBUTORS)])
+def test_pages_for_contributors_name_what_is_there(page):
+    folders = (
+        "src",
+        "python/damacy",
+        "python/bindings",
+        "python/tests",
+        "tests",
+        "cmake",
+        "tools",
+        "bench",
+        "docs",
+        "fuzz",
+    )
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*") if "_build" not in path.parts]
+    known = {path.relative_to(ROOT).as_posix() for path in paths}
+    suffixes = {".h", ".cpp", ".cu", ".cuh", ".py", ".cmake"}
+    words = set()
+    for path in paths:
+        if path.suffix in suffixes:
+            words |= set(re.findall(r"\w+", path.read_text()))
+    missing = []
+    for name in names_of(page):
+        stem = name.strip("/")
+        is_path = any(path == stem or path.endswith(f"/{stem}") or f"/{stem}." in f"/{path}" for path in known)
+        is_word = all(word in words for word in re.findall(r"\w+", name))
+        if not (is_path or (is_word and "/" not in name) or (ROOT / stem).exists()):
+            missing.append(name)
+    assert missing == [], page
+
+
 @pytest.mark.parametrize(
     "term", ["kerchunk", "GCS", "Azure", "anndata", "spatialdata", ".ozx", "noleap", "Icechunk", "torchrun", "Slurm"]
 )

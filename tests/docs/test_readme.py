@@ -71,9 +71,9 @@ def block(title: str) -> str:
     return found[1]
 
 
-def doors() -> dict[str, list[str]]:
-    """By the first cell of each row of "Which door": its lines of code."""
-    section = README.partition("\n## Which door\n")[2].partition("\n## ")[0]
+def interfaces() -> dict[str, list[str]]:
+    """By the first cell of each row of "Interfaces": its lines of code."""
+    section = README.partition("\n## Interfaces\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([^|`]+) \| (`.+`) \| \[[^|]+\]\([^|]+\) \|$", section, re.M)
     return {what: [line.strip("`") for line in code.split("<br>")] for what, code in rows}
 
@@ -116,26 +116,26 @@ def test_the_training_program_reads_a_path_and_a_bucket(tmp_path):
     assert "float32" in said and "int64" in said
 
 
-def test_the_table_of_doors_has_three_lines_for_each():
-    assert len(doors()) == 7
-    assert {what: len(lines) for what, lines in doors().items() if len(lines) != 3} == {}
+def test_the_table_of_interfaces_has_three_lines_for_each():
+    assert len(interfaces()) == 7
+    assert {what: len(lines) for what, lines in interfaces().items() if len(lines) != 3} == {}
 
 
-@pytest.mark.parametrize("door", GIVEN)
-def test_the_python_lines_of_the_table_run(door, tmp_path):
+@pytest.mark.parametrize("interface", GIVEN)
+def test_the_python_lines_of_the_table_run(interface, tmp_path):
     pytest.importorskip("zarr")
-    (lines,) = [lines for what, lines in doors().items() if what.startswith(door)]
-    run(GIVEN[door] + "\n".join(lines), tmp_path)
+    (lines,) = [lines for what, lines in interfaces().items() if what.startswith(interface)]
+    run(GIVEN[interface] + "\n".join(lines), tmp_path)
 
 
 def test_the_other_lines_of_the_table_are_calls_that_exist():
     c = (ROOT / "src/damacy/c.h").read_text()
-    assert [call for call in re.findall(r"damacy_\w+(?=\()", "".join(doors()["C"])) if f" {call}(" not in c] == []
+    assert [call for call in re.findall(r"damacy_\w+(?=\()", "".join(interfaces()["C"])) if f" {call}(" not in c] == []
     cpp = "".join((ROOT / "src/damacy/pipeline" / name).read_text() for name in ("pipeline.h",))
-    assert all(f" {call}(" in cpp for call in re.findall(r"pipeline\.(\w+)\(", "".join(doors()["C++"])))
+    assert all(f" {call}(" in cpp for call in re.findall(r"pipeline\.(\w+)\(", "".join(interfaces()["C++"])))
     commands = pytest.importorskip("damacy._cli.commands").app.registered_commands
     names = {command.name or command.callback.__name__ for command in commands}
-    (shell,) = [lines for what, lines in doors().items() if "shell" in what]
+    (shell,) = [lines for what, lines in interfaces().items() if "shell" in what]
     assert {line.split()[1] for line in shell} <= names
 
 
