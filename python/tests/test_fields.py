@@ -1,19 +1,23 @@
-"""Python, C++ and C name the same settings and counters: src/damacy/batch/fields.h has the tables of C++ and C."""
+"""Python, C++ and C name the same settings, counters and options of stores. The tables of C++ are in
+src/damacy/batch/fields.h and src/damacy/store/store_fields.h; the C interface reads the first."""
 
 import dataclasses
 import re
 from pathlib import Path
 
 import damacy
-from damacy import Config, Stats
+from damacy import Config, Stats, StoreOptions
 
-TABLES = Path(__file__).parents[2] / "src/damacy/batch/fields.h"
+SOURCES = Path(__file__).parents[2] / "src/damacy"
+TABLES = ("batch/fields.h", "store/store_fields.h")
 # Fields that are in no table: each interface has its own form of them.
 OWN_FORM = {"dtype", "device", "arrays"}
 
 
 def _names_in_tables(of: str) -> set[str]:
-    return {name for name, member in re.findall(r'"(\w+)", &(\w+)::', TABLES.read_text()) if member == of}
+    lines = [line for table in TABLES for line in re.findall(r'"(\w+)", &(\w+)::(\w+)', (SOURCES / table).read_text())]
+    assert [(name, member) for name, _, member in lines if name != member] == []
+    return {name for name, owner, _ in lines if owner == of}
 
 
 def test_stats_has_each_counter_of_the_native_library():
@@ -26,3 +30,8 @@ def test_stats_has_each_counter_of_the_native_library():
 def test_config_has_each_setting_of_the_native_library():
     fields = set(Config(batch_size=1)._native_fields())
     assert fields == _names_in_tables("Config") | OWN_FORM
+
+
+def test_store_options_have_each_field_of_the_native_library():
+    fields = [field.name for field in dataclasses.fields(StoreOptions)]
+    assert set(fields) == _names_in_tables("StoreOptions")

@@ -1,6 +1,6 @@
 // The names of the settings (Config) and counters (Stats), and the members that have their values. The C interface and
-// Python's bindings read these tables, so that a new field is one line here and its documentation in
-// python/damacy/_pipeline. `device`, `dtype` and `arrays` are in no table: each interface has its own form of them.
+// Python's bindings read these tables, so that a new field is one line here and its documentation there. `device`,
+// `dtype` and `arrays` of Config are in no table: each interface has its own form of them.
 #pragma once
 
 #include <cstddef>

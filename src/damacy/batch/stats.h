@@ -9,14 +9,14 @@
 namespace damacy {
 
 struct Metric {
-  double ms = 0;
-  double best_ms = 1e30;
+  double ms = 0;          // in all
+  double best_ms = 1e30;  // of one observation
   double input_bytes = 0;
   double output_bytes = 0;
   std::int64_t count = 0;
 };
 
-// python/damacy/_pipeline/stats.py documents the fields.
+// Counts since the start or stats_reset(); *_committed and requests_in_flight* are of now. cache_* count chunks.
 struct Stats {
   Metric plan, io, h2d, decompress, assemble, pop_wait_io, pop_wait_compute, flush_wait;
   std::int64_t zarr_meta_hits = 0, zarr_meta_misses = 0, shard_idx_hits = 0, shard_idx_misses = 0;

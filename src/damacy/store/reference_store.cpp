@@ -10,12 +10,12 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/sha256.h"
 #include "damacy/core/text.h"
 #include "damacy/store/counted_store.h"
 #include "damacy/store/mounts.h"
 #include "damacy/store/object_uri.h"
 #include "damacy/store/reference_urls.h"
-#include "damacy/store/s3/sha256.h"
 #include "damacy/store/started_read.h"
 #include "damacy/store/storage_watch.h"
 
@@ -104,7 +104,7 @@ class DataObject final : public Object {
  public:
   DataObject(std::shared_ptr<const Document> document, std::string key, std::string_view data)
       : document_(std::move(document)), lead_{document_->name, std::move(key), {}}, data_(data) {
-    const s3::Digest digest = s3::sha256(data);
+    const Sha256 digest = sha256(data);
     std::memcpy(&stamp_.device, digest.data(), sizeof stamp_.device);
     std::memcpy(&stamp_.inode, digest.data() + sizeof stamp_.device, sizeof stamp_.inode);
     stamp_.size = data.size();
@@ -387,7 +387,7 @@ std::shared_ptr<Store> make_reference_store(std::string_view uri, std::span<cons
     References references = References::parse(document);
     references.resolve_urls([&urls](const std::string& url) { return urls.resolve(url); });
     const std::string shown = without_secrets(uri);
-    return make_store(text("references ", shown), text("references\n", shown, '\n', s3::hex(s3::sha256(document))),
+    return make_store(text("references ", shown), text("references\n", shown, '\n', hex(sha256(document))),
                       std::move(references));
   } catch (const Error& e) {
     throw Error(e).at_uri(without_secrets(uri));

@@ -5,7 +5,6 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
@@ -106,28 +105,6 @@ void check(const StoreOptions& options) {
     refuse("gap_bytes", formatted("must be in [0, 1048576] (got {})", *options.gap_bytes));
   if (options.attempts < 1 || options.attempts > 20)
     refuse("attempts", formatted("must be in [1, 20] (got {})", options.attempts));
-}
-
-std::string masked_text(const StoreOptions& options) {
-  const StoreOptions usual;
-  std::string out;
-  const auto add = [&](const auto&... parts) { out += text(out.empty() ? "" : ", ", parts...); };
-  if (options.endpoint) add("endpoint='", without_secrets(*options.endpoint), "'");
-  if (options.region) add("region='", *options.region, "'");
-  if (options.addressing != usual.addressing) add("addressing='", options.addressing, "'");
-  if (options.anonymous) add("anonymous=", *options.anonymous ? "True" : "False");
-  if (options.credentials) add("credentials=...");
-  if (options.profile) add("profile='", one_line(*options.profile, 60), "'");
-  if (const auto& id = options.access_key_id)
-    add("access_key_id='***", id->size() >= 16 ? id->substr(id->size() - 4) : "", "'");
-  if (options.secret_access_key) add("secret_access_key='***'");
-  if (options.session_token) add("session_token='***'");
-  if (options.bearer_token) add("bearer_token='***'");
-  if (options.request_payer) add("request_payer=True");
-  for (const auto& [name, value] : options.headers) add("header ", name, "='***'");
-  if (options.proxy) add("proxy='***'");
-  if (options.ca_file) add("ca_file='", one_line(*options.ca_file, 200), "'");
-  return text("StoreOptions(", out, ")");
 }
 
 }  // namespace damacy

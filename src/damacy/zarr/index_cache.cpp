@@ -1,7 +1,7 @@
 #include "damacy/zarr/index_cache.h"
 
+#include "damacy/core/lru.h"
 #include "damacy/core/mutex.h"
-#include "damacy/zarr/detail/lru.h"
 
 namespace damacy {
 namespace {

@@ -9,8 +9,8 @@
 #include "damacy/core/coalesce.h"
 #include "damacy/core/error.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/sha256.h"
 #include "damacy/core/text.h"
-#include "damacy/store/s3/sha256.h"
 
 namespace damacy {
 namespace {
@@ -19,7 +19,7 @@ constexpr std::size_t kKnownObjects = 16'384;  // of an immutable store
 constexpr std::size_t kMostVersion = 4096;     // bytes
 
 DiskKey key_of(std::string_view text) {
-  const s3::Digest digest = s3::sha256(text);
+  const Sha256 digest = sha256(text);
   DiskKey key;
   std::memcpy(key.words.data(), digest.data(), sizeof key.words);
   return key;
@@ -58,7 +58,7 @@ class CachedObject final : public Object {
         version_(version.text),
         record_name_(record_name(shared_->remote->name(), key_)),
         remote_(std::move(remote)) {
-    const s3::Digest digest = s3::sha256(text(shared_->identity, "/", key_, '\0', version.packed()));
+    const Sha256 digest = sha256(text(shared_->identity, "/", key_, '\0', version.packed()));
     name_.assign(reinterpret_cast<const char*>(digest.data()), digest.size());
     std::memcpy(&stamp_.device, digest.data(), sizeof stamp_.device);
     std::memcpy(&stamp_.inode, digest.data() + sizeof stamp_.device, sizeof stamp_.inode);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "damacy/core/sha256.h"
 #include "damacy/core/text.h"
-#include "damacy/store/s3/sha256.h"
 
 namespace damacy::s3 {
 namespace {
@@ -77,7 +77,7 @@ std::string authorization(const ToSign& request, const Keys& keys, const Scope& 
   const std::string scope_text = text(day, "/", scope.region, "/", scope.service, "/aws4_request");
   const std::string to_sign = text("AWS4-HMAC-SHA256\n", date, "\n", scope_text, "\n", hex(sha256(canonical)));
 
-  Digest key = hmac_sha256("AWS4" + keys.secret_access_key, day);
+  Sha256 key = hmac_sha256("AWS4" + keys.secret_access_key, day);
   key = hmac_sha256(bytes_of(key), scope.region);
   key = hmac_sha256(bytes_of(key), scope.service);
   key = hmac_sha256(bytes_of(key), "aws4_request");

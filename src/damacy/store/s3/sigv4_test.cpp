@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/store/s3/sha256.h"
+#include "damacy/core/sha256.h"
 
 namespace damacy::s3 {
 namespace {

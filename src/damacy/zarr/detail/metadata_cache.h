@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "damacy/core/lru.h"
 #include "damacy/core/mutex.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/catalog_limits.h"
 #include "damacy/zarr/detail/ledger.h"
-#include "damacy/zarr/detail/lru.h"
 #include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/detail/shard_reader.h"
 #include "damacy/zarr/metadata.h"

@@ -1,8 +1,8 @@
-#include "damacy/store/s3/sha256.h"
+#include "damacy/core/sha256.h"
 
 #include <bit>
 
-namespace damacy::s3 {
+namespace damacy {
 namespace {
 
 constexpr std::size_t kBlockBytes = 64;
@@ -45,7 +45,7 @@ void add_block(State& state, const char* block) {
 
 }  // namespace
 
-Digest sha256(std::string_view message) {
+Sha256 sha256(std::string_view message) {
   State state{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::size_t done = 0;
   for (; message.size() - done >= kBlockBytes; done += kBlockBytes) add_block(state, message.data() + done);
@@ -55,13 +55,13 @@ Digest sha256(std::string_view message) {
   const std::uint64_t bits = std::uint64_t{message.size()} * 8;
   for (int shift = 56; shift >= 0; shift -= 8) end += static_cast<char>(bits >> shift & 0xff);
   for (std::size_t at = 0; at < end.size(); at += kBlockBytes) add_block(state, end.data() + at);
-  Digest out;
+  Sha256 out;
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] = static_cast<std::uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)) & 0xff);
   return out;
 }
 
-Digest hmac_sha256(std::string_view key, std::string_view message) {
+Sha256 hmac_sha256(std::string_view key, std::string_view message) {
   std::string block(key);
   if (block.size() > kBlockBytes) block = bytes_of(sha256(key));
   block.resize(kBlockBytes, '\0');
@@ -69,20 +69,20 @@ Digest hmac_sha256(std::string_view key, std::string_view message) {
   for (char& c : inner) c = static_cast<char>(c ^ 0x36);
   for (char& c : outer) c = static_cast<char>(c ^ 0x5c);
   inner += message;
-  const Digest first = sha256(inner);
+  const Sha256 first = sha256(inner);
   outer += bytes_of(first);
   return sha256(outer);
 }
 
-std::string hex(const Digest& digest) {
+std::string hex(const Sha256& digest) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string out;
   for (const std::uint8_t byte : digest) out += {kDigits[byte >> 4], kDigits[byte & 15]};
   return out;
 }
 
-std::string_view bytes_of(const Digest& digest) {
+std::string_view bytes_of(const Sha256& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
-}  // namespace damacy::s3
+}  // namespace damacy

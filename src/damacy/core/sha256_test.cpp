@@ -1,8 +1,8 @@
-#include "damacy/store/s3/sha256.h"
+#include "damacy/core/sha256.h"
 
 #include <gtest/gtest.h>
 
-namespace damacy::s3 {
+namespace damacy {
 namespace {
 
 // The examples of FIPS 180-4 (NIST's "SHA256.pdf" and "SHA2_Additional.pdf").
@@ -35,4 +35,4 @@ TEST(Sha256, authenticates_the_published_messages) {
 }
 
 }  // namespace
-}  // namespace damacy::s3
+}  // namespace damacy
