@@ -102,6 +102,7 @@ def test_a_missing_package_is_named(tmp_path, missing):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # half a minute of both cores, when they are free
 def test_the_demo_does_its_job(tmp_path):
     pytest.importorskip("tensorstore")
     pytest.importorskip("nibabel")
