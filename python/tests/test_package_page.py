@@ -29,5 +29,5 @@ def test_the_page_has_only_links_with_an_address():
 def test_texts_of_links_and_programs_are_unchanged():
     assert "<picture>" in README and "<picture>" not in page() and "<img" not in page()
     assert blocks(page()) == blocks(README)
-    named = "docs/formats.md"
+    named = "CONTRIBUTING.md"
     assert f"[{named}](" in README and named in page()
