@@ -80,7 +80,7 @@ const std::vector<std::pair<fs::path, std::string>>& whole_files() {
 
 // Names are those that were kept or none. Removing by name removes exactly these.
 void check_report() {
-  const auto goes_on = [] { return true; };
+  const auto goes_on = [](std::uint64_t, std::uint64_t) { return true; };
   const std::string directory = folder().string();
   const DiskReport report = look_at_disk_cache(directory, {}, /*verify=*/true, goes_on);
   for (const auto& [uri, share] : report.stores) check(uri == kStore && share.entries <= report.entries);
