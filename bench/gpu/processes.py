@@ -12,7 +12,8 @@ share of look-ups, `cores` processor time by the clock. `equal`: the digests of 
 batches of 100, by the mean, in the process where it is worst. With `--devices cpu` only `none` and `shared` can run.
 
 With `--shard-by order` or `chunk` the processes are the ranks of a `Loader` over random crops: `chunk` gives each rank
-chunks of its own, so that the device tiers of all hold as much more as there are ranks.
+chunks of its own, so that the device tiers of all hold as much more as there are ranks. `--thread-cores all` lets the
+threads of each process run on all cores, not on its share.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import itertools
 import json
 import math
 import multiprocessing
+import os
 import pathlib
 import statistics
 import sys
@@ -56,6 +58,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=100, help="of each process and pass")
     parser.add_argument("--cache-gib", type=float, default=4)
     parser.add_argument("--shard-by", choices=("order", "chunk"), help="read as the ranks of a Loader")
+    parser.add_argument("--thread-cores", choices=("rank", "all"), default="rank", help="of each process")
     parser.add_argument("--out", type=pathlib.Path)
     arguments = parser.parse_args()
     scenario = workload.scenario(arguments.scenario, arguments.size)
@@ -122,6 +125,7 @@ def answer(arm: str, number: int, given: dict[str, Any], barrier: Any, answers: 
 
 
 def work(arm: str, number: int, given: dict[str, Any], barrier: Any) -> dict[str, Any]:
+    os.environ |= {"LOCAL_RANK": str(number), "LOCAL_WORLD_SIZE": str(given["count"])}
     devices = given["devices"].split(",")
     size = int(given["cache_gib"] * (1 << 30))
     fields: dict[str, Any] = {
@@ -140,6 +144,7 @@ def work(arm: str, number: int, given: dict[str, Any], barrier: Any) -> dict[str
         device_buffer_bytes=(6 << 30) if is_full else (256 << 20),
         n_batches=4,
         lookahead_batches=4,
+        thread_cores=given["thread_cores"],
         **fields[arm],
     )
     digests: list[int] = []

@@ -30,6 +30,7 @@ __all__ = [
     "ShardBy",
     "Source",
     "Tail",
+    "ThreadCores",
     "Verify",
 ]
 
@@ -38,6 +39,9 @@ OnError = Literal["raise", "skip", "fill"]
 
 Verify = Literal["needed", "whole"]
 """How much of a chunk is decoded and checked."""
+
+ThreadCores = Literal["rank", "all"]
+"""On which cores the threads of a pipeline run."""
 
 Tail = Literal["drop", "wrap", "pad", "short"]
 """What happens to the samples at an epoch's end that do not fill a whole step."""

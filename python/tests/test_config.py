@@ -36,6 +36,7 @@ DEFAULTS = {
     "disk_cache_bytes": 0,
     "disk_cache_shared": False,
     "verify": "needed",
+    "thread_cores": "rank",
     "keep_bytes": None,
     "arrays": None,
 }
@@ -151,6 +152,7 @@ def test_the_first_failure_in_the_order_of_checks_is_reported():
         "host_cache_bytes": -1,
         "device_cache_bytes": -1,
         "verify": "all",
+        "thread_cores": "some",
         "keep_bytes": "forty",
     }
     for name in list(wrong):
@@ -185,6 +187,11 @@ def test_a_device_of_another_type_is_a_type_error(device):
 def test_on_error_is_one_of_three_words(value):
     assert [config(on_error=word).on_error for word in ("raise", "skip", "fill")] == ["raise", "skip", "fill"]
     assert refusal(on_error=value) == f"on_error must be 'raise', 'skip' or 'fill' (got {value!r})"
+
+
+def test_thread_cores_is_one_of_two_words():
+    assert [config(thread_cores=word).thread_cores for word in ("rank", "all")] == ["rank", "all"]
+    assert refusal(thread_cores="near") == "thread_cores must be 'rank' or 'all' (got 'near')"
 
 
 def test_verify_is_one_of_two_words():

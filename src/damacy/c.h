@@ -133,7 +133,7 @@ DAMACY_API int damacy_options_set_integer(damacy_options* options, const char* n
 // pop_timeout_s.
 DAMACY_API int damacy_options_set_number(damacy_options* options, const char* name, double value);
 // device ("auto", "cpu", "cuda", "cuda:1"), dtype ("float32"), on_error ("raise", "skip", "fill"), verify ("needed",
-// "whole"), shared_cache (a name), disk_cache (a directory).
+// "whole"), thread_cores ("rank", "all"), shared_cache (a name), disk_cache (a directory).
 DAMACY_API int damacy_options_set_text(damacy_options* options, const char* name, const char* value);
 // Declares an array of the batches; samples then have exactly these parts.
 DAMACY_API int damacy_options_add_array(damacy_options* options, const char* name, int dtype);

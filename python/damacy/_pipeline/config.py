@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from damacy._pipeline.memory import MemoryPlan
-    from damacy.typing import Device, DtypeLike, OnError, Verify
+    from damacy.typing import Device, DtypeLike, OnError, ThreadCores, Verify
 
 MAX_CHUNK_UNCOMPRESSED_BYTES = 1 << 30
 _LEAST_DISK_CACHE = 256 << 20
 
 _ON_ERROR = ("raise", "skip", "fill")
 _VERIFY = ("needed", "whole")
+_THREAD_CORES = ("rank", "all")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,9 @@ class Config:
         disk_cache_shared: whether other users of the directory's group may use it, too. They can read all that is kept.
         verify: how much of a chunk is decoded and checked: `"needed"`, the parts that samples need, or `"whole"`, every
             chunk to its end with all offsets, lengths and checksums, at the cost of reading and decoding more.
+        thread_cores: where threads of the pipeline run: `"rank"`, on this rank's share of the cores if a launcher says
+            which of several ranks of the host it is (`LOCAL_RANK` of `LOCAL_WORLD_SIZE`, or Slurm's), those nearest its
+            GPU first; or `"all"`, on all cores of the process. Threads of the program are not moved.
         keep_bytes: memory for slots beyond `n_batches`, added while batches or their tensors are held: an int of bytes,
             or text with a unit, such as `"2GiB"`. If it is 0 or used up, `pop` raises `TryAgain`, reason `held`. None
             means 0 in `Pipeline`. In `damacy.training.Loader`, and so in `damacy.torch`, `damacy.lightning` and
@@ -117,6 +121,7 @@ class Config:
     disk_cache_bytes: int = 0
     disk_cache_shared: bool = False
     verify: Verify = "needed"
+    thread_cores: ThreadCores = "rank"
     keep_bytes: int | None = None
     arrays: Mapping[str, ArraySpec] | None = None
 
@@ -148,6 +153,7 @@ class Config:
         disk_cache_bytes: int | str = 0,
         disk_cache_shared: bool = False,
         verify: Verify = "needed",
+        thread_cores: ThreadCores = "rank",
         keep_bytes: int | str | None = None,
         arrays: Mapping[str, ArraySpec] | ArraySpec | None = None,
     ) -> None:
@@ -270,6 +276,7 @@ class Config:
         self._keep("device_cache_bytes", as_bytes(self.device_cache_bytes, "device_cache_bytes"))
         self._keep_disk_cache()
         self._keep("verify", _one_of("verify", self.verify, _VERIFY))
+        self._keep("thread_cores", _one_of("thread_cores", self.thread_cores, _THREAD_CORES))
         if self.keep_bytes is not None:
             self._keep("keep_bytes", as_bytes(self.keep_bytes, "keep_bytes"))
         self._keep("arrays", specs_of(self.arrays))

@@ -20,6 +20,12 @@ enum class Verify {
   whole,   // every chunk is decoded to its end, and all of its starts, lengths and checksums are checked
 };
 
+// Where the threads of a pipeline run.
+enum class ThreadCores {
+  rank,  // on this rank's share of the host's cores, where a launcher says which rank of how many it is
+  all,   // on all cores of the process
+};
+
 // A value of the batch, exact whatever its type.
 using Number = std::variant<double, std::int64_t, std::uint64_t>;
 
@@ -100,6 +106,7 @@ struct Config {
   std::int64_t disk_cache_bytes = 0;              // at least 256 MiB, required with it
   bool disk_cache_shared = false;                 // other users of the directory's group may use it, too
   Verify verify = Verify::needed;
+  ThreadCores thread_cores = ThreadCores::rank;
   std::optional<std::int64_t> keep_bytes = {};  // for slots beyond n_batches while batches are held; empty: 0
   // Empty: names as the first sample has them. Otherwise every sample has exactly these.
   std::vector<NamedArraySpec> arrays = {};

@@ -71,12 +71,14 @@ Value find_named(const Named<Value> (&table)[count], std::string_view name, std:
 inline constexpr Named<OnError> kOnErrors[] = {
     {"raise", OnError::raise}, {"skip", OnError::skip}, {"fill", OnError::fill}};
 inline constexpr Named<Verify> kVerifies[] = {{"needed", Verify::needed}, {"whole", Verify::whole}};
+inline constexpr Named<ThreadCores> kThreadCores[] = {{"rank", ThreadCores::rank}, {"all", ThreadCores::all}};
 
 // Calls `visit` with the name, the member and the named values of each.
 template <class Visit>
 void for_named_settings(Visit visit) {
   visit("on_error", &Config::on_error, kOnErrors);
   visit("verify", &Config::verify, kVerifies);
+  visit("thread_cores", &Config::thread_cores, kThreadCores);
 }
 
 inline constexpr Named<Metric Stats::*> kMetrics[] = {

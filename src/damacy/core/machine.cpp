@@ -35,6 +35,11 @@ std::size_t ranks_here(const MachineSources& sources) {
   return std::max<std::uint64_t>(1, first_number(tasks).value_or(1));
 }
 
+std::optional<std::size_t> rank_here(const MachineSources& sources) {
+  const char* const name = sources.variable("LOCAL_WORLD_SIZE").empty() ? "SLURM_LOCALID" : "LOCAL_RANK";
+  return decimal_of(sources.variable(name));
+}
+
 // A Slurm step that binds tasks to cores gives each rank a mask of its own.
 bool has_own_mask(const MachineSources& sources) {
   const std::string bound = sources.variable("SLURM_CPU_BIND_TYPE");
@@ -46,6 +51,7 @@ void find_cores(Machine& machine, const MachineSources& sources) {
   const bool own_mask = has_own_mask(sources);
   const auto quota = cpu_quota(sources.read);
   machine.ranks = ranks_here(sources);
+  if (!own_mask) machine.rank = rank_here(sources);
   machine.cores = quota ? std::min(mask, whole_cores(*quota)) : mask;
   machine.rank_cores = own_mask ? mask : mask / machine.ranks;
   machine.why_cores = formatted("{} cores in the affinity mask", mask);

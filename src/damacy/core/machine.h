@@ -15,10 +15,11 @@
 namespace damacy {
 
 struct Machine {
-  std::size_t cores = 1;       // of this process: its affinity mask, at most the quotas of its control groups
-  std::size_t ranks = 1;       // processes of this run on this host
-  std::size_t rank_cores = 1;  // of them, this rank's
-  std::string why_cores;       // what limits rank_cores, in words
+  std::size_t cores = 1;            // of this process: its affinity mask, at most the quotas of its control groups
+  std::size_t ranks = 1;            // processes of this run on this host
+  std::size_t rank_cores = 1;       // of them, this rank's
+  std::optional<std::size_t> rank;  // among these processes. Empty: not known, or its mask is its own already
+  std::string why_cores;            // what limits rank_cores, in words
 
   std::uint64_t physical_bytes = 0;         // memory that the host has
   std::optional<std::uint64_t> host_bytes;  // free for this rank. Empty: the system does not say

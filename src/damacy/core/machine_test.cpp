@@ -122,6 +122,15 @@ TEST_F(PlantedMachine, has_at_most_what_is_left_of_its_addresses_which_ranks_do_
   EXPECT_EQ(read({}, AddressSpace{100 * kGib, kGib}).host_bytes, 8 * kGib);
 }
 
+TEST_F(PlantedMachine, knows_its_rank_by_the_launcher_that_says_how_many_there_are) {
+  EXPECT_EQ(read().rank, std::nullopt);
+  EXPECT_EQ(read({{"LOCAL_WORLD_SIZE", "4"}, {"LOCAL_RANK", "3"}, {"SLURM_LOCALID", "0"}}).rank, 3u);
+  EXPECT_EQ(read({{"LOCAL_WORLD_SIZE", "4"}, {"LOCAL_RANK", "x"}}).rank, std::nullopt);
+  EXPECT_EQ(read({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "2"}, {"SLURM_LOCALID", "1"}}).rank, 1u);
+  EXPECT_EQ(read({{"SLURM_STEP_ID", "0"}, {"SLURM_LOCALID", "1"}, {"SLURM_CPU_BIND_TYPE", "mask_cpu:"}}).rank,
+            std::nullopt);
+}
+
 TEST(read_machine, of_this_process_has_cores_and_memory) {
   const Machine machine = read_machine();
   EXPECT_GE(machine.cores, 1u);

@@ -165,6 +165,8 @@ class Device {
   // then.
   virtual std::shared_ptr<OrderedAlloc> make_ordered_memory() { return nullptr; }
   virtual std::optional<Memory> memory() = 0;  // empty on the host
+  // The cores whose memory is nearest, as Linux lists them ("0-15,32-47"); empty on the host, and if it does not say.
+  virtual std::string near_cores() const { return {}; }
   // The whole allocation that contains `part` of the device's memory; `part` itself if unknown.
   virtual std::span<std::byte> allocation_of(std::span<std::byte> part) { return part; }
   virtual std::unique_ptr<Stream> make_stream() = 0;

@@ -6,6 +6,7 @@
 #include "damacy/core/log.h"
 #include "damacy/core/machine.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/rank_cores.h"
 #include "damacy/core/size_text.h"
 #include "damacy/core/text.h"
 #include "damacy/device/device.h"
@@ -73,6 +74,13 @@ void check_caches(const Config& config, const Machine& machine) {
               "memory");
 }
 
+// Empty: all.
+std::vector<int> cores_of(const Config& config, const Machine& machine, const Device* device) {
+  if (config.thread_cores == ThreadCores::all || !machine.rank || machine.ranks < 2) return {};
+  const auto near = cores_of_list(device == nullptr ? std::string() : device->near_cores());
+  return share_of_cores(allowed_cores(), near, *machine.rank, machine.ranks);
+}
+
 // Its memory is that of all ranks of this host.
 std::shared_ptr<SharedCache> open_shared_cache(const Config& config, const Machine& machine) {
   if (config.shared_cache.empty()) return nullptr;
@@ -93,6 +101,7 @@ PipelineImpl::PipelineImpl(Config config_, PipelineEnvironment environment)
     Machine machine = read_machine();
     machine.gpu = engine_device != nullptr;
     check_caches(config, machine);
+    const OnCores place(cores_of(config, machine, engine_device.get()));  // of all threads that are started here
     const MemoryPlan plan = plan_memory(config, machine);
     shared_cache = open_shared_cache(config, machine);
     attributes = std::make_shared<AttributeCache>(static_cast<std::size_t>(config.n_zarrs_meta_cache));

@@ -2,9 +2,11 @@
 #include "damacy/device/cuda/cuda_device.h"
 
 #include <array>
+#include <cstdio>
 #include <map>
 #include <tuple>
 
+#include "damacy/core/control_groups.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
@@ -44,6 +46,21 @@ class CudaDevice final : public Device {
   std::string name() const override { return name_; }
   int index() const noexcept override { return context_->ordinal(); }
   bool is_host() const noexcept override { return false; }
+  std::string near_cores() const override {
+    const Use use(*context_);
+    CUdevice device = 0;
+    context_->check(calls().cuDeviceGet(&device, index()), "cuDeviceGet");
+    const auto number = [&](CUdevice_attribute which) {
+      int value = 0;
+      context_->check(calls().cuDeviceGetAttribute(&value, which, device), "cuDeviceGetAttribute");
+      return value;
+    };
+    char path[64];
+    std::snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.0/local_cpulist",
+                  number(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID), number(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
+                  number(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
+    return files_below("")(path);
+  }
   std::shared_ptr<Alloc> device_memory() override { return device_memory_; }
   std::shared_ptr<Alloc> pinned_memory() override { return pinned_memory_; }
   std::shared_ptr<void> page_lock(std::span<std::byte> memory) override {
