@@ -1,6 +1,7 @@
-// The names of the settings (Config) and counters (Stats), and the members that have their values. The C interface and
-// Python's bindings read these tables, so that a new field is one line here and its documentation there. `device`,
-// `dtype` and `arrays` of Config are in no table: each interface has its own form of them.
+// The names of the settings (Config, ArraySpec) and counters (Stats), and the members that have their values. Python's
+// bindings and the C interface read these tables, so that a new field is one line here, a member with its meaning in
+// config.h or stats.h, and a field of Python's class. `device`, `dtype` and `arrays` of Config are in no table: each
+// interface has its own form of them. Of an ArraySpec the C interface has the dtype.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "damacy/batch/config.h"
 #include "damacy/batch/stats.h"
@@ -22,6 +24,8 @@ struct Named {
   std::string_view name;
   Value value;
 };
+template <class Value>
+Named(const char*, Value) -> Named<Value>;
 
 inline constexpr Named<std::int64_t Config::*> kIntegerSettings[] = {
     {"batch_size", &Config::batch_size},
@@ -78,6 +82,23 @@ void for_named_settings(Visit visit) {
   visit("on_error", &Config::on_error, kOnErrors);
   visit("verify", &Config::verify, kVerifies);
 }
+
+// The fields of ArraySpec. Python's `clip` is two of them.
+inline constexpr std::tuple kSpecFields{
+    Named{"dtype", &ArraySpec::dtype},
+    Named{"cf", &ArraySpec::cf},
+    Named{"scale", &ArraySpec::scale},
+    Named{"offset", &ArraySpec::offset},
+    Named{"clip_low", &ArraySpec::clip_low},
+    Named{"clip_high", &ArraySpec::clip_high},
+    Named{"rounding", &ArraySpec::rounding},
+    Named{"missing", &ArraySpec::missing},
+    Named{"pad", &ArraySpec::pad},
+    Named{"channels", &ArraySpec::channels},
+    Named{"channel_axis", &ArraySpec::channel_axis},
+    Named{"axes", &ArraySpec::axes},
+    Named{"order", &ArraySpec::order},
+};
 
 inline constexpr Named<Metric Stats::*> kMetrics[] = {
     {"plan", &Stats::plan},
