@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -57,30 +59,46 @@ Pad pad_of(const nb::handle& axis, const nb::handle& border) {
   return pad;
 }
 
+// Values of ArraySpec._native() in Python.
 template <class T>
-void take_all(const nb::handle& values, std::vector<T>& into) {
+void take(const nb::handle& values, std::vector<T>& to) {
   if (values.is_none()) return;
-  for (const nb::handle value : values) into.push_back(nb::cast<T>(value));
+  for (const nb::handle value : values) to.push_back(nb::cast<T>(value));
+}
+void take(const nb::handle& value, std::optional<Dtype>& to) {
+  if (const auto dtype = nb::cast<std::optional<int>>(value)) to = static_cast<Dtype>(*dtype);
+}
+void take(const nb::handle& value, std::optional<bool>& to) {
+  to = nb::cast<std::optional<bool>>(value);
+}
+void take(const nb::handle& value, ChannelNumbers& to) {
+  to = numbers_of(value);
+}
+void take(const nb::handle& value, std::optional<Number>& to) {
+  to = number_of(value);
+}
+void take(const nb::handle& value, Rounding& to) {
+  to = nb::cast<bool>(value) ? Rounding::nearest : Rounding::truncate;
+}
+void take(const nb::handle& value, std::vector<Pad>& to) {
+  for (const nb::handle pad : value) to.push_back(pad_of(pad[0], pad[1]));
+}
+void take(const nb::handle& value, std::optional<AxisKey>& to) {
+  if (!value.is_none()) to = axis_of(value);
+}
+void take(const nb::handle& value, std::optional<std::vector<std::optional<AxisKey>>>& to) {
+  if (value.is_none()) return;
+  to.emplace();
+  for (const nb::handle axis : value) take(axis, to->emplace_back());
+}
+
+nb::object field_of(const nb::dict& fields, std::string_view name) {
+  return fields[nb::str(name.data(), name.size())];
 }
 
 ArraySpec spec_of(const nb::dict& fields) {
   ArraySpec spec;
-  if (const auto dtype = nb::cast<std::optional<int>>(fields["dtype"])) spec.dtype = static_cast<Dtype>(*dtype);
-  spec.cf = nb::cast<std::optional<bool>>(fields["cf"]);
-  spec.scale = numbers_of(fields["scale"]);
-  spec.offset = numbers_of(fields["offset"]);
-  spec.clip_low = number_of(fields["clip"][0]);
-  spec.clip_high = number_of(fields["clip"][1]);
-  spec.rounding = nb::cast<bool>(fields["rounding"]) ? Rounding::nearest : Rounding::truncate;
-  spec.missing = number_of(fields["missing"]);
-  for (const nb::handle pad : fields["pad"]) spec.pad.push_back(pad_of(pad[0], pad[1]));
-  take_all(fields["channels"], spec.channels);
-  if (!fields["channel_axis"].is_none()) spec.channel_axis = axis_of(fields["channel_axis"]);
-  take_all(fields["axes"], spec.axes);
-  if (fields["order"].is_none()) return spec;
-  spec.order.emplace();
-  for (const nb::handle axis : fields["order"])
-    spec.order->push_back(axis.is_none() ? std::nullopt : std::optional(axis_of(axis)));
+  std::apply([&](const auto&... field) { (take(field_of(fields, field.name), spec.*field.value), ...); }, kSpecFields);
   return spec;
 }
 
@@ -89,7 +107,7 @@ ArraySpec spec_of(const nb::dict& fields) {
 ChannelNumbers numbers_of(const nb::handle& value) {
   if (PyFloat_Check(value.ptr())) return nb::cast<double>(value);
   std::vector<double> each;
-  take_all(value, each);
+  take(value, each);
   return each;
 }
 
@@ -113,17 +131,17 @@ DeviceChoice device_of(const std::string& device) {
 
 Config config_of(const nb::dict& fields) {
   Config c;
-  const auto take = [&](std::string_view name, auto& to) {
-    to = nb::cast<std::remove_reference_t<decltype(to)>>(fields[nb::str(name.data(), name.size())]);
+  const auto set = [&](std::string_view name, auto& to) {
+    to = nb::cast<std::remove_reference_t<decltype(to)>>(field_of(fields, name));
   };
-  for (const auto& [name, member] : kIntegerSettings) take(name, c.*member);
-  for (const auto& [name, member] : kOptionalIntegerSettings) take(name, c.*member);
-  for (const auto& [name, member] : kNumberSettings) take(name, c.*member);
-  for (const auto& [name, member] : kFlagSettings) take(name, c.*member);
-  for (const auto& [name, member] : kTextSettings) take(name, c.*member);
+  for (const auto& [name, member] : kIntegerSettings) set(name, c.*member);
+  for (const auto& [name, member] : kOptionalIntegerSettings) set(name, c.*member);
+  for (const auto& [name, member] : kNumberSettings) set(name, c.*member);
+  for (const auto& [name, member] : kFlagSettings) set(name, c.*member);
+  for (const auto& [name, member] : kTextSettings) set(name, c.*member);
   for_named_settings([&](std::string_view name, auto member, const auto& values) {
     std::string chosen;
-    take(name, chosen);
+    set(name, chosen);
     c.*member = find_named(values, chosen, name);
   });
   c.dtype = static_cast<Dtype>(nb::cast<int>(fields["dtype"]));

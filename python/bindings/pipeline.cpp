@@ -73,7 +73,15 @@ nb::dict metric_dict(const Metric& metric) {
 nb::dict stats_dict(const Stats& stats) {
   nb::dict out;
   for (const auto& [name, member] : kMetrics) out[name.data()] = metric_dict(stats.*member);
-  for (const auto& [name, member] : kCounters) out[name.data()] = stats.*member;
+  for (const NamedCounter& counter : kCounters) out[counter.name.data()] = stats.*counter.value;
+  return out;
+}
+
+// For each counter what it counts, and whether it is a gauge.
+nb::dict counters_dict() {
+  nb::dict out;
+  for (const NamedCounter& counter : kCounters)
+    out[counter.name.data()] = nb::make_tuple(counter.meaning.data(), counter.kind == CounterKind::gauge);
   return out;
 }
 
@@ -283,6 +291,7 @@ nb::object take_due(BoundPipeline& pipeline) {
 
 void bind_pipeline(nb::module_& m) {
   bind_batch(m);
+  m.def("stats_counters", &counters_dict);
   nb::class_<BoundPipeline>(m, "Pipeline", nb::type_slots(collectable))
       .def(
           "__init__",

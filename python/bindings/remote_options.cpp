@@ -13,6 +13,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "damacy/core/formatted.h"
+#include "damacy/store/store_fields.h"
 #include "python_gate.h"
 
 namespace damacy::python {
@@ -67,38 +68,15 @@ std::string certifi_file() {
 
 StoreOptions store_options_of(const nb::dict& fields) {
   StoreOptions options;
-  const auto take = [&](const char* name, auto& field) {
-    field = nb::cast<std::remove_reference_t<decltype(field)>>(fields[name]);
-  };
-  take("endpoint", options.endpoint);
-  take("region", options.region);
-  take("addressing", options.addressing);
-  take("anonymous", options.anonymous);
-  if (const nb::object callable = fields["credentials"]; !callable.is_none())
-    options.credentials = credentials_of(callable);
-  take("profile", options.profile);
-  take("access_key_id", options.access_key_id);
-  take("secret_access_key", options.secret_access_key);
-  take("session_token", options.session_token);
-  take("bearer_token", options.bearer_token);
-  take("request_payer", options.request_payer);
-  take("headers", options.headers);
-  take("absent_status", options.absent_status);
-  take("proxy", options.proxy);
-  take("ca_file", options.ca_file);
-  take("connect_timeout_s", options.connect_timeout_s);
-  take("stall_timeout_s", options.stall_timeout_s);
-  take("deadline_s", options.deadline_s);
-  take("first_byte_timeout_s", options.first_byte_timeout_s);
-  take("attempts", options.attempts);
-  take("max_requests", options.max_requests);
-  take("redirects", options.redirects);
-  take("request_bytes", options.request_bytes);
-  take("gap_bytes", options.gap_bytes);
-  take("hedge", options.hedge);
-  take("revalidate_s", options.revalidate_s);
-  take("immutable", options.immutable);
-  take("allow_unversioned", options.allow_unversioned);
+  for_store_fields([&](const auto& field) {
+    auto& value = options.*field.member;
+    using Value = std::remove_reference_t<decltype(value)>;
+    const nb::object given = fields[nb::str(field.name.data(), field.name.size())];
+    if constexpr (!std::is_same_v<Value, std::function<Credentials()>>)
+      value = nb::cast<Value>(given);
+    else if (!given.is_none())
+      value = credentials_of(given);
+  });
   return options;
 }
 

@@ -1,12 +1,13 @@
-"""Python, C++ and C name the same settings, counters and options of stores. The tables of C++ are in
-src/damacy/batch/fields.h and src/damacy/store/store_fields.h; the C interface reads the first."""
+"""Python, C++ and C name the same settings, counters, specs of arrays and options of stores. The tables of C++ are in
+src/damacy/batch/fields.h and src/damacy/store/store_fields.h. That these have each member, and that C has each line of
+the first, is tested in C++: in fields_test.cpp next to them, and in src/damacy/c/fields_test.cpp."""
 
 import dataclasses
 import re
 from pathlib import Path
 
 import damacy
-from damacy import Config, Stats, StoreOptions
+from damacy import ArraySpec, Config, Stats, StoreOptions
 
 SOURCES = Path(__file__).parents[2] / "src/damacy"
 TABLES = ("batch/fields.h", "store/store_fields.h")
@@ -35,3 +36,7 @@ def test_config_has_each_setting_of_the_native_library():
 def test_store_options_have_each_field_of_the_native_library():
     fields = [field.name for field in dataclasses.fields(StoreOptions)]
     assert set(fields) == _names_in_tables("StoreOptions")
+
+
+def test_array_spec_has_each_field_of_the_native_library():
+    assert set(ArraySpec()._native()) == _names_in_tables("ArraySpec")

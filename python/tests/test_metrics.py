@@ -54,6 +54,7 @@ def test_each_name_has_one_type_which_stands_before_its_samples():
     text = metrics.text(stats())
     names = list(dict.fromkeys(name for name, _ in samples(text)))
     assert re.findall(r"^# TYPE (\S+)", text, re.M) == names
+    assert re.findall(r"^# HELP (\S+) \w[^\n\\]+\n# TYPE \1 ", text, re.M) == names
     assert text.endswith("\n")
 
 

@@ -137,7 +137,7 @@ class ArraySpec:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         fields["dtype"] = None if self.dtype is None else int(self.dtype)
         fields["pad"] = self._pads()
-        fields["clip"] = self.clip or (None, None)
+        fields["clip_low"], fields["clip_high"] = fields.pop("clip") or (None, None)
         fields["rounding"] = self.rounding == "nearest"
         return fields
 

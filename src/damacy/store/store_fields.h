@@ -1,6 +1,6 @@
-// The names of the fields of StoreOptions, and their members, in the order in which they are shown. masked_text() reads
-// this table, and a test compares it with Python's class: a new field is one line here, a member with its meaning in
-// store_options.h, and a field of that class.
+// The names of the fields of StoreOptions, and their members, in the order in which they are shown. Python's bindings
+// and masked_text() read this table, so that a new field is one line here, a member with its meaning in
+// store_options.h, and a field of Python's class.
 #pragma once
 
 #include <cstddef>
