@@ -17,7 +17,7 @@ DOCS = RESULTS.parents[1] / "docs"
 
 HOST, GPU, TIER, TIER_BLOSC = "host-2-cores-quiet", "coarse-4-h200", "device-cached-h200-4", "device-cached-h200-5"
 
-WIDTH, HEIGHT = 430, 346  # of a panel with its legend
+WIDTH = 430  # of a panel
 BAR, GAP, GROUP_TITLE, TOP, BAR_LENGTH, LEGEND_LINE = 14, 10, 17, 52, 312, 20
 THEMES = {
     "light": {"text": "#1f2328", "faint": "#59636e", "damacy": "#0b62a4", "kept": "#6aa5d8", "tensorstore": "#d9822b"}
@@ -77,8 +77,9 @@ def draw(theme: str, narrow: bool = False) -> str:
     """The panels next to each other, or, if `narrow`, below each other."""
     colours = THEMES[theme]
     parts = []
+    ends = [0.0]  # of the panels
     for number, (title, groups) in enumerate(panels().items()):
-        left, top = (8.0, number * (HEIGHT - LEGEND_LINE)) if narrow else (8.0 + number * WIDTH, 0.0)
+        left, top = (8.0, ends[-1]) if narrow else (8.0 + number * WIDTH, 0.0)
         y = top + TOP
         parts.append(_text(left, top + 20, title, colours["text"], weight=600))
         parts.append(_text(left, top + 37, "GB/s of finished float32 batches", colours["faint"]))
@@ -94,8 +95,9 @@ def draw(theme: str, narrow: bool = False) -> str:
                 parts.append(_text(left + length + 6, y + 10.5, f"{rate:.3g}", colours["text"]))
                 y += BAR
             y += GAP
-    width, height = (WIDTH, 2 * HEIGHT - LEGEND_LINE) if narrow else (2 * WIDTH, HEIGHT)
-    x, y = 8.0, height - LEGEND_LINE
+        ends.append(y - 2)
+    width = WIDTH if narrow else 2 * WIDTH
+    x, y = 8.0, max(ends)
     for name, label in LEGEND.items():
         length = 48 + 6.6 * len(label)
         if x + length > width + 24:
