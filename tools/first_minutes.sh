@@ -4,7 +4,8 @@
 #   make  `make setup`, the first program, `make demo`; with TEST=1 also `make test`
 #   pip   `pip install`, which must end with one line that names the missing libraries and the command that installs them;
 #         that command; `pip install` again; the first program
-# Prints the minutes since the first command after each step, as JSON. Needs root and debootstrap.
+# Prints as JSON, after each step, the minutes since the first command and the minutes of processor time that were used, of
+# which the latter do not depend on other work of the machine. Needs root and debootstrap.
 #
 # usage: [TEST=1] [MIRROR=URL] [CERTIFICATES=FILE] tools/first_minutes.sh bookworm|noble make|pip FOLDER
 #   MIRROR        packages of the distribution, if not those of debootstrap's default
@@ -32,7 +33,11 @@ export DEBIAN_FRONTEND=noninteractive
 [[ ! -e /etc/ssl/more.pem ]] || export PIP_CERT=/etc/ssl/more.pem SSL_CERT_FILE=/etc/ssl/more.pem
 start=$SECONDS rows=() refusal=
 mkdir -p /logs
-step() { echo "$1 ..." >&2 && "${@:2}" >"/logs/$1" 2>&1 && rows+=("\"$1\": $(( (SECONDS - start) * 10 / 6 ))e-2"); }
+step() {
+  echo "$1 ..." >&2
+  "${@:2}" >"/logs/$1" 2>&1
+  rows+=("\"$1\": [$(( (SECONDS - start) * 10 / 6 ))e-2, $(awk '{printf "%.2f", ($16 + $17) / 6000}' /proc/$$/stat)]")
+}
 packages() { apt-get update && apt-get install -y --no-install-recommends "$@"; }
 first_program() {
   sed -n '/^## First program/,/^## /{/^```python$/,/^```$/p}' /damacy/README.md | grep -v '^```' >/first.py && cd /tmp && "$1" /first.py; }
