@@ -10,6 +10,9 @@ find_path(LZMA_INCLUDE lzma.h)
 find_path(BZIP2_INCLUDE bzlib.h)
 find_path(RAPIDJSON_INCLUDE rapidjson/rapidjson.h)
 find_package(spdlog QUIET)
+if(DAMACY_PYTHON)
+  find_package(Python 3.11 COMPONENTS Interpreter Development.Module ${SKBUILD_SABI_COMPONENT} QUIET)
+endif()
 if(SKBUILD AND TARGET fmt::fmt-header-only)  # a wheel then contains one shared library less
   set_target_properties(spdlog::spdlog_header_only PROPERTIES INTERFACE_LINK_LIBRARIES "Threads::Threads;fmt::fmt-header-only")
 endif()
@@ -41,6 +44,9 @@ damacy_wants(LZMA_LIBRARY LZMA_INCLUDE liblzma liblzma-dev xz-devel liblzma-deve
 damacy_wants(BZIP2_LIBRARY BZIP2_INCLUDE bzip2 libbz2-dev bzip2-devel bzip2)
 damacy_wants(RAPIDJSON_INCLUDE RAPIDJSON_INCLUDE RapidJSON rapidjson-dev rapidjson-devel rapidjson)
 damacy_wants(spdlog_FOUND spdlog_FOUND spdlog libspdlog-dev spdlog-devel spdlog)
+if(DAMACY_PYTHON)
+  damacy_wants(Python_FOUND Python_FOUND "headers of Python 3.11 or newer" python3-dev python3-devel python)
+endif()
 
 # The package manager of this machine: conda if an environment is active, else according to /etc/os-release.
 function(damacy_install_line out)

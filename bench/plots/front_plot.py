@@ -1,6 +1,6 @@
 """The plot of the README and of the documentation's first page: batches compared with other readers, from results.
 
-    python -m bench.plots.front_plot        writes docs/speed-light.svg and docs/speed-dark.svg
+    python -m bench.plots.front_plot        writes docs/speed-*.svg; speed-narrow-*.svg are for phones
 
 Knows which figures of `results/` are shown, and how. Measures nothing.
 """
@@ -17,8 +17,8 @@ DOCS = RESULTS.parents[1] / "docs"
 
 HOST, GPU, TIER, TIER_BLOSC = "host-2-cores-quiet", "coarse-4-h200", "device-cached-h200-4", "device-cached-h200-5"
 
-WIDTH, HEIGHT = 860, 346
-BAR, GAP, GROUP_TITLE, TOP, BAR_LENGTH = 14, 10, 17, 52, 312
+WIDTH = 430  # of a panel
+BAR, GAP, GROUP_TITLE, TOP, BAR_LENGTH, LEGEND_LINE = 14, 10, 17, 52, 312, 20
 THEMES = {
     "light": {"text": "#1f2328", "faint": "#59636e", "damacy": "#0b62a4", "kept": "#6aa5d8", "tensorstore": "#d9822b"}
     | {"zarr": "#9aa4af"},
@@ -73,13 +73,16 @@ def panels() -> dict[str, list[Group]]:
     }
 
 
-def draw(theme: str) -> str:
+def draw(theme: str, narrow: bool = False) -> str:
+    """The panels next to each other, or, if `narrow`, below each other."""
     colours = THEMES[theme]
     parts = []
-    for column, (title, groups) in enumerate(panels().items()):
-        left, y = 8 + column * WIDTH / 2, float(TOP)
-        parts.append(_text(left, 20, title, colours["text"], weight=600))
-        parts.append(_text(left, 37, "GB/s of finished float32 batches", colours["faint"]))
+    ends = [0.0]  # of the panels
+    for number, (title, groups) in enumerate(panels().items()):
+        left, top = (8.0, ends[-1]) if narrow else (8.0 + number * WIDTH, 0.0)
+        y = top + TOP
+        parts.append(_text(left, top + 20, title, colours["text"], weight=600))
+        parts.append(_text(left, top + 37, "GB/s of finished float32 batches", colours["faint"]))
         longest = max(rate for group in groups for rate in group.bars.values())
         for group in groups:
             parts.append(_text(left, y + 12, group.title, colours["text"]))
@@ -92,14 +95,19 @@ def draw(theme: str) -> str:
                 parts.append(_text(left + length + 6, y + 10.5, f"{rate:.3g}", colours["text"]))
                 y += BAR
             y += GAP
-    x = 8.0
+        ends.append(y - 2)
+    width = WIDTH if narrow else 2 * WIDTH
+    x, y = 8.0, max(ends)
     for name, label in LEGEND.items():
-        parts.append(f'<rect x="{x}" y="{HEIGHT - 17}" width="12" height="12" fill="{colours[name]}"/>')
-        parts.append(_text(x + 17, HEIGHT - 7, label, colours["text"]))
-        x += 48 + 6.6 * len(label)
+        length = 48 + 6.6 * len(label)
+        if x + length > width + 24:
+            x, y = 8.0, y + LEGEND_LINE
+        parts.append(f'<rect x="{x}" y="{y + 3}" width="12" height="12" fill="{colours[name]}"/>')
+        parts.append(_text(x + 17, y + 13, label, colours["text"]))
+        x += length
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" xmlns="http://www.w3.org/2000/svg" font-size="12" '
-        f'font-family="system-ui, sans-serif">{"".join(parts)}</svg>\n'
+        f'<svg viewBox="0 0 {width} {y + LEGEND_LINE:g}" width="{width}" xmlns="http://www.w3.org/2000/svg" '
+        f'font-size="12" font-family="system-ui, sans-serif">{"".join(parts)}</svg>\n'
     )
 
 
@@ -110,6 +118,7 @@ def _text(x: float, y: float, words: str, colour: str, weight: int = 400) -> str
 def main() -> None:
     for theme in THEMES:
         (DOCS / f"speed-{theme}.svg").write_text(draw(theme))
+        (DOCS / f"speed-narrow-{theme}.svg").write_text(draw(theme, narrow=True))
 
 
 if __name__ == "__main__":

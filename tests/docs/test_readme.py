@@ -51,7 +51,6 @@ zarr.create_array("a.zarr", shape=(80, 256), chunks=(64, 64), dtype="u2")[:] = 1
     "files": """
 import numpy as np
 np.arange(1000, dtype="f4").tofile("numbers.bin")
-array = np.empty(1000, "f4")
 """,
     "halos": """
 import numpy as np

@@ -10,7 +10,8 @@ foreach(kind IN ITEMS LIBRARY INCLUDE PACKAGE)
   list(APPEND only -DCMAKE_FIND_ROOT_PATH_MODE_${kind}=ONLY)
 endforeach()
 file(REMOVE_RECURSE ${WORK})
-string(CONCAT line "\n *damacy needs libraries that were not found: zstd, lz4, ISA-L, liblzma, bzip2, RapidJSON, spdlog\\. "
-  "Install them: [a-z-]+ install [^\n]*zstd[^\n]*lz4[^\n]*isa-?l[^\n]*bz[^\n]*rapidjson[^\n]*spdlog[^\n]*\n")
+string(CONCAT line "\n *damacy needs libraries that were not found: zstd, lz4, ISA-L, liblzma, bzip2, RapidJSON, spdlog, "
+  "headers of Python 3.11 or newer\\. "
+  "Install them: [a-z-]+ install [^\n]*zstd[^\n]*lz4[^\n]*isa-?l[^\n]*bz[^\n]*rapidjson[^\n]*spdlog[^\n]*python[^\n]*\n")
 expect(1 "${line}" ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK} -G Ninja -DUSE_CUDA=OFF -DDAMACY_TESTS=OFF ${only})
 file(REMOVE_RECURSE ${WORK})

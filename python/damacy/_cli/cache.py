@@ -53,7 +53,7 @@ def command(
 def _clear(directory: str, prefix: str | None, as_json: bool) -> None:
     from damacy import _native
 
-    with log.drained, _bar("files", as_json) as progress:
+    with log.drained, _bar(as_json) as progress:
         segments, entries, freed = _native.clear_disk_cache(directory, prefix or "", progress)
     if as_json:
         print_json({"segments": segments, "bytes": freed} | ({} if prefix is None else {"entries": entries}))
@@ -66,7 +66,7 @@ def _clear(directory: str, prefix: str | None, as_json: bool) -> None:
 def _look(directory: str, prefix: str | None, verify: bool, as_json: bool) -> None:
     from damacy import _native
 
-    with log.drained, _bar("files", as_json) as progress:
+    with log.drained, _bar(as_json) as progress:
         found = _native.look_at_disk_cache(directory, prefix or "", verify, progress)
     if as_json:
         print_json(found)
@@ -78,10 +78,10 @@ def _look(directory: str, prefix: str | None, verify: bool, as_json: bool) -> No
 
 
 @contextlib.contextmanager
-def _bar(name: str, as_json: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on a terminal: a function of how many are done, and of how many."""
+def _bar(as_json: bool) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on a terminal: a function of how many files are done, and of how many."""
     with progress_bar(as_json) as progress:
-        task = progress.add_task(name, total=None)
+        task = progress.add_task("files", total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
