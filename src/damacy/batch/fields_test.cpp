@@ -18,9 +18,9 @@ struct Lines {
 TEST(Fields, each_setting_has_one_line_in_a_table_or_a_form_of_its_own) {
   const Config config;
   const auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22,
-               f23, f24, f25, f26] = config;
+               f23, f24, f25, f26, f27] = config;
   const std::set<const void*> all{&f0,  &f1,  &f2,  &f3,  &f4,  &f5,  &f6,  &f7,  &f8,  &f9,  &f10, &f11, &f12, &f13,
-                                  &f14, &f15, &f16, &f17, &f18, &f19, &f20, &f21, &f22, &f23, &f24, &f25, &f26};
+                                  &f14, &f15, &f16, &f17, &f18, &f19, &f20, &f21, &f22, &f23, &f24, &f25, &f26, &f27};
   Lines lines{{&config.dtype, &config.device, &config.arrays}, {"dtype", "device", "arrays"}};
   const auto add = [&](std::string_view name, auto member) {
     lines.fields.insert(&(config.*member));
