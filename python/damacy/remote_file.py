@@ -108,7 +108,7 @@ class RemoteFile(_native.RemoteFile):
 
     @classmethod
     def open_url(cls, url: str, options: StoreOptions | None = None, nbytes: int | None = None) -> RemoteFile:
-        """Open any uri that damacy reads: `http(s)://`, `s3://BUCKET/KEY`, or one of a mounted store."""
+        """Open any uri that damacy reads: `http(s)://`, `s3://` and `gs://BUCKET/KEY`, or one of a mounted store."""
         is_web = isinstance(url, str) and url.lower().startswith(("http://", "https://", "s3://"))
         kind = infer_remote_endpoint_type(url) if is_web else _Type.HTTP
         return cls(url, nbytes, options, remote_endpoint_type=kind)

@@ -1,6 +1,6 @@
 // Stores that uris name by a prefix, for the whole process: after mount("store://era5/", store) the uri
 // "store://era5/a/b" names the array or group at the path "a/b" of that store, wherever a uri is taken. The uris
-// http(s):// and s3:// need no mount; mount("s3://bucket/", StoreOptions{…}) says how they are reached.
+// http(s)://, s3:// and gs:// need no mount; mount("s3://bucket/", StoreOptions{…}) says how they are reached.
 // make_reference_store() makes a store of a document of references (kerchunk). RemoteFile reads ranges of one object.
 #pragma once
 

@@ -41,7 +41,7 @@ def refusal(uri, *aabb, **settings):
         ("data", damacy.NotFound, "arrays inside: a.zarr, g.zarr/x, v2.zarr"),
         ("data/g.zarr", damacy.InvalidArgument, "is a group, not an array; arrays inside: x"),
         ("data/v2.zarr/x", damacy.NotFound, "there is no 'x' in {here}/data/v2.zarr"),
-        ("gs://bucket/a.zarr", damacy.InvalidArgument, "damacy does not read gs uris itself: mount a store of obstore"),
+        ("az://bucket/a.zarr", damacy.InvalidArgument, "damacy does not read az uris itself: mount a store of obstore"),
     ],
 )
 def test_a_path_without_an_array_is_refused(here, uri, cls, words):

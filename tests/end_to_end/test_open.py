@@ -248,7 +248,7 @@ def test_open_refuses_anything_but_a_path():
         with pytest.raises(TypeError):
             damacy.open_array(wrong)
     with pytest.raises(damacy.InvalidArgument):
-        damacy.open("gs://bucket/a")
+        damacy.open("az://bucket/a")
 
 
 def test_an_array_info_is_enough_to_draw_samples(tmp_path):

@@ -36,7 +36,7 @@ def test_a_wrong_item_is_a_type_error_with_position_and_type(line):
         "",
         "a\0b",
         "x" * 4097,
-        "gs://bucket/a.zarr",
+        "az://bucket/a.zarr",
         "s3://b/a",
         "ftp://host/a",
         "http://host/a?b",

@@ -151,7 +151,9 @@ def _measured(file: RemoteFile, count: int, each: int, seconds: float) -> Row:
 
 
 def command(
-    uri: Annotated[str, typer.Argument(help="Uri of an array, an image or a single object: http(s):// or s3://.")],
+    uri: Annotated[
+        str, typer.Argument(help="Uri of an array, an image or a single object: http(s)://, s3:// or gs://.")
+    ],
     request_bytes: Annotated[
         int, typer.Option(min=1, max=64 << 20, help="Bytes of a request; of a smaller object, all of it.")
     ] = 1 << 20,
@@ -163,8 +165,8 @@ def command(
 
     Some servers and proxies answer the same object from memory: compare with another object, too.
     """
-    if not uri.lower().startswith(("http://", "https://", "s3://")):
-        refuse("bench remote takes uris that begin with http://, https:// or s3://", as_json)
+    if not uri.lower().startswith(("http://", "https://", "s3://", "gs://")):
+        refuse("bench remote takes uris that begin with http://, https://, s3:// or gs://", as_json)
     try:
         with progress_bar(as_json) as progress:
             progress.add_task("bench remote", total=None)

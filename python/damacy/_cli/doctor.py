@@ -157,7 +157,7 @@ def _file_io() -> list[Line]:
 
 
 def _remote() -> list[Line]:
-    """What reads `http(s)://` and `s3://`. Loads libcurl, but makes no request."""
+    """What reads `http(s)://`, `s3://` and `gs://`. Loads libcurl, but makes no request."""
     try:
         from damacy import _native
 

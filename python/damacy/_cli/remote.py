@@ -20,7 +20,7 @@ from damacy._cli.console import refuse
 from damacy._stores.mounts import below
 
 Anonymous = Annotated[bool, typer.Option("--anonymous", help="Remote uris: never sign requests.")]
-Endpoint = Annotated[str, typer.Option(help="s3: the url of a compatible service.")]
+Endpoint = Annotated[str, typer.Option(help="s3, gs: the url of a compatible service.")]
 Region = Annotated[str, typer.Option(help="s3: where the bucket is.")]
 Profile = Annotated[str, typer.Option(help="s3: a profile of the files of AWS.")]
 Credentials = Annotated[str, typer.Option(help="s3: a provider of credentials: botocore.")]

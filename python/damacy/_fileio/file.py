@@ -189,7 +189,7 @@ def _refuse_scheme(name: str) -> None:
         advice = "pass the path without file://"
     else:
         advice = "read it with damacy.RemoteFile.open_url(), or an array with damacy.open()"
-        if kind not in ("http", "https", "s3"):
+        if kind not in ("http", "https", "s3", "gs"):
             advice += f", after damacy.mount() of a store for {kind}"
     raise InvalidArgument(
         f"CuFile opens only local files, not URIs of the scheme {kind}: {advice}", uri=name, reason="uri"

@@ -52,7 +52,7 @@ def mount(prefix: Any, target: Any = None, /) -> str:
             Options that are mounted there already stay as they are: unmount them to have them made anew, for example
             from another environment.
         target: a store of zarr-python 3 or of obstore; a `ReferenceStore`; or `StoreOptions`, which say how the uris
-            below an `s3://` or `http(s)://` prefix are reached.
+            below an `s3://`, `gs://` or `http(s)://` prefix are reached.
     """
     from damacy import _native
 

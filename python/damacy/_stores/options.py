@@ -55,8 +55,9 @@ def _secret(value: str) -> Secret:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class StoreOptions:
-    """How objects behind `s3://` and `http(s)://` are reached. Fields that are not set come from the environment, then
-    the default. Use them with `damacy.mount(prefix, options)`, or as `store=`.
+    """How objects behind `s3://`, `gs://` and `http(s)://` are reached. Fields that are not set come from the
+    environment, then the default. Use them with `damacy.mount(prefix, options)`, or as `store=`. Fields of S3 count for
+    `gs://`, too, except `profile` and `request_payer`.
 
     >>> StoreOptions(endpoint="http://127.0.0.1:9000", access_key_id="AKIAIOSFODNN7EXAMPLE", secret_access_key="abc")
     StoreOptions(endpoint='http://127.0.0.1:9000', access_key_id='***MPLE', secret_access_key='***')
@@ -67,7 +68,7 @@ class StoreOptions:
     endpoint: str | None = None
     """S3: `http(s)://HOST[:PORT]` of a compatible service."""
     region: str | None = None
-    """S3: where the bucket is. By default the environment, the profile, or what the service says."""
+    """S3: where the bucket is. By default the environment, the profile, or what the service says; of `gs://` `auto`."""
     addressing: str = "auto"
     """S3: `path`, `virtual`, or `auto`: path with an endpoint or a dot in the bucket's name."""
     anonymous: bool | None = None
@@ -111,7 +112,7 @@ class StoreOptions:
     gaps; 0 to 1 MiB. By default gaps of up to 4 KiB are read."""
     hedge: str = "auto"
     """`on` sends a request once more if its first byte is late, by what is usual there; the first answer counts.
-    At most one request in fifty. `off`; `auto`: on for S3 without `endpoint`."""
+    At most one request in fifty. `off`; `auto`: on for S3 and GCS without `endpoint`."""
     revalidate_s: float = 60.0
     """For so long the version of an object is believed to be the current one."""
     immutable: bool = False

@@ -19,8 +19,9 @@ namespace damacy {
 // Thread-safe.
 class RemoteFile : public std::enable_shared_from_this<RemoteFile> {
  public:
-  // `uri`: http(s)://…, which may have a query; s3://BUCKET/KEY; or one of a mounted store. Without `bytes` one small
-  // request finds the size; with them the first read does, and fails as "changed" if the object has another one.
+  // `uri`: http(s)://…, which may have a query; s3://BUCKET/KEY; gs://BUCKET/KEY; or one of a mounted store. Without
+  // `bytes` one small request finds the size; with them the first read does, and fails as "changed" if the object has
+  // another one.
   // Without `options` those that are mounted for the uri apply. Throws Error: NotFound if there is no such object.
   static std::shared_ptr<RemoteFile> open(std::string_view uri, std::optional<std::uint64_t> bytes = std::nullopt,
                                           const std::optional<StoreOptions>& options = std::nullopt,

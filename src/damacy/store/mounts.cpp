@@ -229,7 +229,6 @@ std::string how_to_mount(std::string_view scheme, std::string_view uri) {
   const auto lines = [&](std::string_view type, std::string_view made) {
     return formatted("from obstore.store import {}; damacy.mount(\"{}/\", {})", type, root, made);
   };
-  if (scheme == "gs") return lines("GCSStore", formatted("GCSStore(\"{}\")", name));
   if (scheme == "az") return lines("AzureStore", formatted("AzureStore(\"{}\")", name));
   return {};
 }
@@ -242,10 +241,12 @@ std::string how_to_mount(std::string_view scheme, std::string_view uri) {
   const std::string lines = how_to_mount(scheme, uri);
   if (!lines.empty())
     refuse(uri, formatted("damacy does not read {} uris itself: mount a store of obstore for it: {}", scheme, lines));
-  refuse(uri,
-         formatted("the uri has the unsupported scheme {}: use a path, file:///path, http(s)://HOST/PATH, "
-                   "s3://BUCKET/PATH, store://NAME/PATH, or a prefix of which a store is mounted with damacy.mount",
-                   scheme));
+  refuse(
+      uri,
+      formatted(
+          "the uri has the unsupported scheme {}: use a path, file:///path, http(s)://HOST/PATH, "
+          "s3://BUCKET/PATH, gs://BUCKET/PATH, store://NAME/PATH, or a prefix of which a store is mounted with damacy.mount",
+          scheme));
 }
 
 bool is_http(std::string_view uri) {
@@ -264,15 +265,15 @@ std::string mount(std::string_view prefix, std::shared_ptr<Store> store) {
 
 namespace {
 
-// Makes stores of http(s) or s3 uris below `prefix`.
+// Makes stores of the uris below `prefix`.
 OptionsStore::StoreOf maker_of(std::string_view prefix, const StoreOptions& options) {
   if (is_http(prefix))
     return [options](std::string_view uri, const StoreUse& use) { return http::make_http_store(uri, options, use); };
-  if (scheme_of_uri(prefix) == "s3")
+  if (s3::is_bucket_uri(prefix))
     return [bucket = s3::S3Mount(prefix, options)](std::string_view uri, const StoreUse& use) {
       return bucket.store_of(uri, use);
     };
-  refuse(prefix, "options are mounted under a prefix of http(s):// or s3://");
+  refuse(prefix, "options are mounted under a prefix of http(s)://, s3:// or gs://");
 }
 
 }  // namespace
@@ -313,7 +314,7 @@ MountedUri find_mount(std::string_view uri) {
   if (file_path_of_uri(uri)) return place;
   const std::string wanted = normal(uri);
   auto found = the_mounts().find(wanted);
-  if (!found && (is_http(uri) || scheme_of_uri(uri) == "s3")) return place;
+  if (!found && (is_http(uri) || s3::is_bucket_uri(uri))) return place;
   if (!found) refuse_unmounted(scheme_of_uri(uri), wanted);
   place.mount = std::move(found->mount);
   place.path = std::move(found->path);

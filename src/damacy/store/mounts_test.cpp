@@ -107,6 +107,26 @@ TEST(Mounts, a_prefix_may_stand_for_another_root) {
   unmount("store://other/");
 }
 
+TEST(Mounts, a_bucket_of_google_is_another_one_than_that_of_s3) {
+  const auto google = store_of_uri("gs://bucket/a/b");
+  EXPECT_EQ(google->name(), "gs://bucket/a/b");
+  EXPECT_EQ(google->identity(), "https://storage.googleapis.com\ngs://bucket/a/b");
+  EXPECT_TRUE(google->is_remote());
+  StoreOptions options;
+  options.endpoint = "http://127.0.0.1:1";
+  mount("gs://bucket/", options);
+  EXPECT_EQ(store_of_uri("gs://bucket/a/b")->identity(), "http://127.0.0.1:1\ngs://bucket/a/b");
+  unmount("gs://bucket/");
+  for (const auto set : {+[](StoreOptions& o) { o.profile = "lab"; }, +[](StoreOptions& o) { o.request_payer = true; },
+                         +[](StoreOptions& o) { o.redirects = 1; }}) {
+    StoreOptions wrong;
+    set(wrong);
+    const Error error = error_of([&] { mount("gs://bucket/", wrong); });
+    EXPECT_EQ(error.where().reason, "options");
+    EXPECT_TRUE(error.message().ends_with("not for gs")) << error.message();
+  }
+}
+
 TEST(Mounts, errors_name_the_uri_and_the_key_below_it) {
   MountedMemory era("store://era5/");
   era.memory().put("a/key", "0123");
@@ -120,12 +140,12 @@ TEST(Mounts, errors_name_the_uri_and_the_key_below_it) {
 TEST(Mounts, a_uri_without_a_store_is_refused_with_what_to_do) {
   EXPECT_EQ(refusal("store://era5/a").message(),
             "no store is mounted as store://era5/ in this process: use damacy.mount");
-  EXPECT_EQ(refusal("gs://bucket/a.zarr").message(),
-            "damacy does not read gs uris itself: mount a store of obstore for it: "
-            "from obstore.store import GCSStore; damacy.mount(\"gs://bucket/\", GCSStore(\"bucket\"))");
+  EXPECT_EQ(refusal("az://box/a.zarr").message(),
+            "damacy does not read az uris itself: mount a store of obstore for it: "
+            "from obstore.store import AzureStore; damacy.mount(\"az://box/\", AzureStore(\"box\"))");
   EXPECT_EQ(refusal("ftp://host/a").message(),
             "the uri has the unsupported scheme ftp: use a path, file:///path, http(s)://HOST/PATH, s3://BUCKET/PATH, "
-            "store://NAME/PATH, or a prefix of which a store is mounted with damacy.mount");
+            "gs://BUCKET/PATH, store://NAME/PATH, or a prefix of which a store is mounted with damacy.mount");
   for (const char* uri : {"store://era5/a", "s3://bu cket/a.zarr", "ftp://host/a", "gs://b/x", "az://c/x"}) {
     EXPECT_EQ(refusal(uri).status(), Status::inval) << uri;
     EXPECT_EQ(refusal(uri).where().reason, "uri") << uri;

@@ -33,7 +33,7 @@ ObjectPlace object_of_uri(std::string_view uri, const std::optional<StoreOptions
     return {http::make_url_store(uri, all, use), std::string(split(shown).second)};
   }
   const auto [parent, key] = split(uri);
-  if (options && scheme != "s3") refuse(uri, "options are for http(s):// and s3://");
+  if (options && !s3::is_bucket_uri(uri)) refuse(uri, "options are for http(s)://, s3:// and gs://");
   if (options) return {s3::S3Mount(parent, *options).store_of(parent, use), std::string(key)};
   return {mounted_store_of_uri(parent, use), std::string(key)};
 }

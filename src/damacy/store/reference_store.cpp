@@ -16,6 +16,7 @@
 #include "damacy/store/mounts.h"
 #include "damacy/store/object_uri.h"
 #include "damacy/store/reference_urls.h"
+#include "damacy/store/s3/s3_store.h"
 #include "damacy/store/started_read.h"
 #include "damacy/store/storage_watch.h"
 
@@ -369,7 +370,7 @@ std::shared_ptr<Store> make_store(std::string name, std::string identity, Refere
     document->is_remote = true;
     const auto options = mounted_options_of_uri(without_secrets(url));
     document->is_immutable &= options && options->immutable;
-    document->can_expect &= options || scheme_of_uri(url).starts_with("http") || scheme_of_uri(url) == "s3";
+    document->can_expect &= options || scheme_of_uri(url).starts_with("http") || s3::is_bucket_uri(url);
   }
   return std::make_shared<ReferenceStore>(std::move(document), StoreUse());
 }

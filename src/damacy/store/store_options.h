@@ -23,7 +23,7 @@ struct Credentials {
 };
 
 struct StoreOptions {
-  std::optional<std::string> endpoint;  // http(s)://HOST[:PORT][/PATH] of an S3-compatible service
+  std::optional<std::string> endpoint;  // http(s)://HOST[:PORT][/PATH] of an S3-compatible service; also of gs
   std::optional<std::string> region;
   std::string addressing = "auto";  // path, virtual; auto: path with an endpoint or a dot in the bucket's name
   std::optional<bool> anonymous;    // true: never sign; false: credentials are required
@@ -46,8 +46,8 @@ struct StoreOptions {
   // Reads of one shard that are as near to each other become one of up to 1 MiB, of which at most a quarter is in gaps.
   // Empty: 4 KiB, whatever the part.
   std::optional<std::int64_t> gap_bytes;
-  // A request whose first byte is late is sent once more, at most one in fifty: on, off; auto: on for s3 without an
-  // endpoint.
+  // A request whose first byte is late is sent once more, at most one in fifty: on, off; auto: on for s3 and gs without
+  // an endpoint.
   std::string hedge = "auto";
   double revalidate_s = 60;        // what is known of an object is believed for so long
   bool immutable = false;          // believed forever

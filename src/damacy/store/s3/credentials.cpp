@@ -25,6 +25,7 @@ namespace damacy::s3 {
 namespace {
 
 using std::chrono::milliseconds;
+using Time = CredentialSource::Time;
 
 constexpr milliseconds kMetadataTimeout{1000};
 constexpr milliseconds kServiceTimeout{10'000};
@@ -71,14 +72,27 @@ class MetadataServers {
   std::map<std::string, bool> answered_ DAMACY_GUARDED_BY(mutex_);
 };
 
-std::optional<Credentials> of_environment(std::string&, CredentialSource::Time) {
-  const auto id = environment("AWS_ACCESS_KEY_ID"), secret = environment("AWS_SECRET_ACCESS_KEY");
+std::optional<Credentials> of_variables(const char* id_name, const char* secret_name) {
+  const auto id = environment(id_name), secret = environment(secret_name);
   if (!id && !secret) return std::nullopt;
   if (!id || !secret)
-    throw no_credentials(formatted("the environment has {} without {}",
-                                   id ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
-                                   id ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID"));
-  return Credentials{*id, *secret, environment("AWS_SESSION_TOKEN").value_or(""), {}, std::nullopt};
+    throw no_credentials(
+        formatted("the environment has {} without {}", id ? id_name : secret_name, id ? secret_name : id_name));
+  return Credentials{*id, *secret, {}, {}, std::nullopt};
+}
+
+std::optional<Credentials> of_environment(std::string&, Time) {
+  auto found = of_variables("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY");
+  if (found) found->session_token = environment("AWS_SESSION_TOKEN").value_or("");
+  return found;
+}
+
+std::optional<Credentials> of_google_environment(std::string&, Time) {
+  return of_variables("GS_ACCESS_KEY_ID", "GS_SECRET_ACCESS_KEY");
+}
+
+std::optional<Credentials> of_nothing(std::string&, Time) {
+  return std::nullopt;
 }
 
 std::optional<Credentials> of_web_identity(const http::HttpSettings& settings, const std::string& region,
@@ -218,7 +232,7 @@ class Chain final : public CredentialSource {
 
 // On a thread of its own: a callable may wait long, and the reader may be given up meanwhile.
 Credentials of_callable(const std::function<Credentials()>& ask, const std::shared_ptr<LateAnswer>& late_answer,
-                        CredentialSource::Time end) {
+                        Time end) {
   if (auto found = late_answer->take()) return *found;
   const auto look = [end] {
     http::leave_if_unwanted();
@@ -239,18 +253,15 @@ Credentials of_callable(const std::function<Credentials()>& ask, const std::shar
   return found;
 }
 
-}  // namespace
-
-std::unique_ptr<CredentialSource> make_credential_source(const StoreOptions& options,
-                                                         const http::HttpSettings& settings, const Profile& profile) {
-  using Time = CredentialSource::Time;
-  using Found = std::optional<Credentials>;
+// Where the options themselves say who asks, or that requests are unsigned: nothing else is asked. `unsigned_name`: the
+// variable that says the latter if the options do not.
+std::optional<Links> links_of_options(const StoreOptions& options, const char* unsigned_name) {
   Links links;
+  links.is_required = true;
   const auto given = [&](Credentials credentials) {
     links.all.push_back(
         {"options", [credentials = std::move(credentials)](std::string&, Time) { return credentials; }});
-    links.is_required = true;
-    return std::make_unique<Chain>(std::move(links));
+    return std::move(links);
   };
   if (options.access_key_id)
     return given({*options.access_key_id, *options.secret_access_key, options.session_token.value_or(""), {}, {}});
@@ -258,23 +269,39 @@ std::unique_ptr<CredentialSource> make_credential_source(const StoreOptions& opt
   if (options.credentials) {
     links.late = std::make_shared<LateAnswer>();
     links.all.push_back(
-        {"credentials", [ask = options.credentials, late = links.late](std::string&, Time end) -> Found {
+        {"credentials",
+         [ask = options.credentials, late = links.late](std::string&, Time end) -> std::optional<Credentials> {
            return of_callable(ask, late, end);
          }});
-    links.is_required = true;
-    return std::make_unique<Chain>(std::move(links));
+    return links;
   }
-  const bool is_wanted = options.profile.has_value();
+  links.is_required = false;
   links.is_anonymous =
-      options.anonymous == true || (!options.anonymous && !is_wanted && is_set_true("AWS_NO_SIGN_REQUEST"));
-  if (links.is_anonymous) {
-    links.all.push_back({"anonymous", [](std::string&, Time) { return std::nullopt; }});
-    return std::make_unique<Chain>(std::move(links));
-  }
+      options.anonymous == true || (!options.anonymous && !options.profile && is_set_true(unsigned_name));
+  if (!links.is_anonymous) return std::nullopt;
+  links.all.push_back({"anonymous", of_nothing});
+  return links;
+}
+
+}  // namespace
+
+std::unique_ptr<CredentialSource> make_google_credential_source(const StoreOptions& options) {
+  if (auto given = links_of_options(options, "GS_NO_SIGN_REQUEST")) return std::make_unique<Chain>(std::move(*given));
+  Links links;
+  links.all = {{"options", of_nothing}, {"environment", of_google_environment}};
+  links.is_required = options.anonymous == false;
+  return std::make_unique<Chain>(std::move(links));
+}
+
+std::unique_ptr<CredentialSource> make_credential_source(const StoreOptions& options,
+                                                         const http::HttpSettings& settings, const Profile& profile) {
+  if (auto given = links_of_options(options, "AWS_NO_SIGN_REQUEST")) return std::make_unique<Chain>(std::move(*given));
+  Links links;
+  const bool is_wanted = options.profile.has_value();
   if (!is_wanted) {
     const std::string region =
         options.region.value_or(environment("AWS_REGION").value_or(environment("AWS_DEFAULT_REGION").value_or("")));
-    links.all.push_back({"options", [](std::string&, Time) { return std::nullopt; }});
+    links.all.push_back({"options", of_nothing});
     links.all.push_back({"environment", of_environment});
     links.all.push_back({"web identity", [settings, region](std::string& note, Time) {
                            return of_web_identity(settings, region, note);

@@ -1,5 +1,6 @@
 // Where the credentials of S3 come from: options, environment, web identity, profile, container, instance metadata; the
-// first that has something. Keeps them until they expire. Knows services that give credentials; not what they sign.
+// first that has something. Of Google Cloud Storage: options and environment. Keeps them until they expire. Knows
+// services that give credentials; not what they sign.
 #pragma once
 
 #include <chrono>
@@ -40,6 +41,9 @@ class CredentialSource {
 [[nodiscard]] std::unique_ptr<CredentialSource> make_credential_source(const StoreOptions& options,
                                                                        const http::HttpSettings& settings,
                                                                        const Profile& profile);
+
+// Of Google Cloud Storage: options, then the HMAC key in GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY.
+[[nodiscard]] std::unique_ptr<CredentialSource> make_google_credential_source(const StoreOptions& options);
 
 // The string member `name` of a JSON object, at any depth; empty: there is none. For answers of a few flat members.
 [[nodiscard]] std::optional<std::string> json_string(std::string_view json, std::string_view name);

@@ -27,21 +27,22 @@ using http::Address;
 using http::Failure;
 using http::Head;
 
-constexpr std::string_view kScheme = "s3://";
 constexpr std::string_view kUsualRegion = "us-east-1";
+constexpr std::string_view kGoogle = "https://storage.googleapis.com";
 
 [[noreturn]] void refuse(std::string_view uri, std::string_view why) {
   throw Error(Status::inval, std::string(why), "uri").at_uri(without_secrets(uri));
 }
 
 struct Place {
+  bool is_google = false;
   std::string bucket, path;  // the path without '/' at its ends
 };
 
 Place place_of(std::string_view uri) {
-  if (scheme_of_uri(uri) != "s3") refuse(uri, "the uri is not s3://BUCKET/PATH");
+  if (!is_bucket_uri(uri)) refuse(uri, "the uri is not s3://BUCKET/PATH or gs://BUCKET/PATH");
   if (uri.size() >= Limits::uri_bytes) refuse(uri, formatted("is not shorter than {} bytes", Limits::uri_bytes));
-  const std::string_view rest = uri.substr(kScheme.size());
+  const std::string_view rest = uri.substr(uri.find("://") + 3);
   const std::string_view bucket = rest.substr(0, rest.find('/'));
   std::string_view path = bucket.size() == rest.size() ? std::string_view() : rest.substr(bucket.size() + 1);
   while (path.ends_with('/')) path.remove_suffix(1);
@@ -60,7 +61,21 @@ Place place_of(std::string_view uri) {
       refuse(uri, formatted("the path in the bucket is {}", e.message()));
     }
   }
-  return {std::string(bucket), std::string(path)};
+  return {scheme_of_uri(uri) == "gs", std::string(bucket), std::string(path)};
+}
+
+// What the options must not hold for buckets of Google Cloud Storage, or for any bucket.
+void check_fields(const StoreOptions& options, bool is_google) {
+  const auto refuse_if = [&](bool is_set, std::string_view field, std::string_view others) {
+    if (is_set)
+      throw Error(Status::inval,
+                  formatted("StoreOptions.{}: only for {}, not for {}", field, others, is_google ? "gs" : "s3"),
+                  "options");
+  };
+  refuse_if(!options.headers.empty(), "headers", "http(s)");
+  refuse_if(options.redirects != 0, "redirects", "http(s)");
+  refuse_if(is_google && options.profile, "profile", "s3");
+  refuse_if(is_google && options.request_payer, "request_payer", "s3");
 }
 
 std::string lower(std::string_view value) {
@@ -135,20 +150,17 @@ class Region {
 // What is known of a bucket: where it is, and who asks. Its keys are those from the bucket's root on.
 class Bucket {
  public:
-  Bucket(std::string name, const StoreOptions& options)
+  Bucket(std::string name, bool is_google, const StoreOptions& options)
       : name_(std::move(name)),
+        is_google_(is_google),
         options_(options),
         settings_(settings_of(options)),
-        profile_(read_profile(options.profile)),
-        region_(options.region.value_or(
-            environment("AWS_REGION")
-                .value_or(environment("AWS_DEFAULT_REGION").value_or(profile_.find("region").value_or(""))))) {
-    if (!options.headers.empty())
-      throw Error(Status::inval, "StoreOptions.headers: only for http(s), not for s3", "options");
-    if (options.redirects != 0)
-      throw Error(Status::inval, "StoreOptions.redirects: only for http(s), not for s3", "options");
+        profile_(is_google ? Profile() : read_profile(options.profile)),
+        region_(options.region.value_or(is_google ? "auto" : usual_region(profile_))) {
+    check_fields(options, is_google);
     const auto endpoint = [&]() -> std::optional<std::string> {
       if (options.endpoint) return options.endpoint;
+      if (is_google) return std::string(kGoogle);
       if (const auto url = environment("AWS_ENDPOINT_URL_S3")) return url;
       if (const auto url = environment("AWS_ENDPOINT_URL")) return url;
       return profile_.find("endpoint_url");
@@ -165,13 +177,13 @@ class Bucket {
     std::string addressing = options.addressing;
     if (addressing == "auto") addressing = profile_.find("s3.addressing_style").value_or("auto");
     is_path_ = addressing == "path" || (addressing != "virtual" && (endpoint_ || name_.find('.') != name_.npos));
-    settings_.is_aws = true;
-    if (options.hedge == "auto") settings_.hedge = !endpoint;
-    credentials_ = make_credential_source(options, settings_, profile_);
+    settings_.is_aws = !is_google;
+    if (options.hedge == "auto") settings_.hedge = is_google ? !options.endpoint : !endpoint;
+    credentials_ =
+        is_google ? make_google_credential_source(options) : make_credential_source(options, settings_, profile_);
   }
 
   const http::HttpSettings& settings() const { return settings_; }
-  const std::string& name() const { return name_; }
   // Buckets of the same name are others behind another endpoint.
   std::string endpoint() const {
     return endpoint_ ? text(endpoint_->scheme, "://", endpoint_->host, endpoint_->path) : std::string();
@@ -221,8 +233,7 @@ class Bucket {
     if (may_be_absent && is_answer_to_absent_key(error, body)) {
       if (is_document(key)) return denied_document(status, key);
       if (!warned_.exchange(true))
-        log(LogLevel::warn,
-            formatted("s3://{}: denied chunks are read as absent, because absent_status holds 403", name_));
+        log(LogLevel::warn, formatted("{}: denied chunks are read as absent, because absent_status holds 403", uri()));
       return std::nullopt;
     }
     if (head.status == 401 || head.status == 403 || is_refused_token(error.code))
@@ -246,6 +257,14 @@ class Bucket {
   struct Where {
     std::string scheme, host, path;
   };
+
+  std::string uri() const { return text(is_google_ ? "gs://" : "s3://", name_); }
+
+  static std::string usual_region(const Profile& profile) {
+    if (const auto region = environment("AWS_REGION")) return *region;
+    if (const auto region = environment("AWS_DEFAULT_REGION")) return *region;
+    return profile.find("region").value_or("");
+  }
 
   Where where_is(std::string_view key, std::string_view region) const {
     const std::string below = key.empty() ? std::string() : text("/", percent_encoded(key, true));
@@ -288,7 +307,7 @@ class Bucket {
     const bool is_elsewhere = head.status == 301 || head.status == 307 || error.code == "AuthorizationHeaderMalformed";
     if (is_elsewhere && is_region(region)) {
       if (const std::string before = region_.get().replace(region); before != region)
-        log(LogLevel::info, formatted("s3://{}: the region is {}, not {}", name_, region, before));
+        log(LogLevel::info, formatted("{}: the region is {}, not {}", uri(), region, before));
       return Failure{"redirect", formatted("{}: the bucket is in the region {}", status, region), true,
                      http::Once::region, true};
     }
@@ -317,11 +336,11 @@ class Bucket {
   }
 
   // Arrays of version 2 have no zarr.json, and are found by their .zarray all the same.
-  static Failure denied_document(std::string_view status, std::string_view key) {
+  Failure denied_document(std::string_view status, std::string_view key) const {
     Failure denied{"denied",
-                   formatted("{}: the key may be absent: S3 says so for keys it does not have unless the caller may "
+                   formatted("{}: the key may be absent: {} says so for keys it does not have unless the caller may "
                              "list the bucket; absent_status counts for a document only where another one is beside it",
-                             status),
+                             status, service()),
                    false};
     denied.absent_beside = documents_beside(key);
     return denied;
@@ -340,13 +359,17 @@ class Bucket {
                              "with absent_status=(403, 404) to read absent chunks as fill values"
                            : "");
     if (may_be_absent)
-      return "the key may be absent: S3 says so for keys it does not have unless the caller may list the bucket; allow "
-             "s3:ListBucket, or mount with absent_status=(403, 404)";
+      return formatted(
+          "the key may be absent: {} says so for keys it does not have unless the caller may list the bucket; allow "
+          "{}, or mount with absent_status=(403, 404)",
+          service(), is_google_ ? "storage.objects.list" : "s3:ListBucket");
     if (error.code == "SignatureDoesNotMatch")
       return "the secret does not belong to the key, or a proxy changes requests";
     if (error.code == "InvalidAccessKeyId") return "the service does not know the key";
     return error.message.empty() ? std::string("the service denies access") : error.message;
   }
+
+  std::string_view service() const { return is_google_ ? "Google Cloud Storage" : "S3"; }
 
   std::string tried() {
     std::string described = credentials_->described();
@@ -356,7 +379,7 @@ class Bucket {
 
   void log_use(bool is_signed, std::string_view region) {
     if (logged_.exchange(true)) return;
-    log(LogLevel::info, formatted("s3://{}: endpoint {}, region {}, {}; credentials: {}", name_,
+    log(LogLevel::info, formatted("{}: endpoint {}, region {}, {}; credentials: {}", uri(),
                                   endpoint_ ? text(endpoint_->scheme, "://", endpoint_->host) : std::string("of AWS"),
                                   region, is_signed ? "signed" : "unsigned", credentials_->described()));
   }
@@ -367,6 +390,7 @@ class Bucket {
   }
 
   const std::string name_;
+  const bool is_google_;
   const StoreOptions options_;
   http::HttpSettings settings_;
   const Profile profile_;
@@ -431,27 +455,36 @@ std::shared_ptr<Store> store_in(std::shared_ptr<Bucket> bucket, std::string_view
 // The buckets that were named without options. They are kept: credentials and regions are asked for once a process.
 class Buckets {
  public:
-  std::shared_ptr<Bucket> find(const std::string& name) {
+  std::shared_ptr<Bucket> find(const Place& place) {
     const Lock lock(mutex_);
-    auto& kept = buckets_[name];
-    if (!kept) kept = std::make_shared<Bucket>(name, StoreOptions());
+    auto& kept = buckets_[{place.is_google, place.bucket}];
+    if (!kept) kept = std::make_shared<Bucket>(place.bucket, place.is_google, StoreOptions());
     return kept;
   }
 
  private:
   Mutex mutex_;
-  std::map<std::string, std::shared_ptr<Bucket>> buckets_ DAMACY_GUARDED_BY(mutex_);
+  std::map<std::pair<bool, std::string>, std::shared_ptr<Bucket>> buckets_ DAMACY_GUARDED_BY(mutex_);
 };
+
+std::shared_ptr<Bucket> bucket_at(const Place& place, const StoreOptions& options) {
+  return std::make_shared<Bucket>(place.bucket, place.is_google, options);
+}
 
 }  // namespace
 
+bool is_bucket_uri(std::string_view uri) {
+  const std::string scheme = scheme_of_uri(uri);
+  return scheme == "s3" || scheme == "gs";
+}
+
 std::shared_ptr<Store> make_s3_store(std::string_view uri, const StoreUse& use) {
   Place place = place_of(uri);
-  return store_in(one_per_process<Buckets>().find(place.bucket), uri, std::move(place.path), use);
+  return store_in(one_per_process<Buckets>().find(place), uri, std::move(place.path), use);
 }
 
 S3Mount::S3Mount(std::string_view prefix, const StoreOptions& options)
-    : bucket_(std::make_shared<Bucket>(place_of(prefix).bucket, options)) {}
+    : bucket_(bucket_at(place_of(prefix), options)) {}
 
 std::shared_ptr<Store> S3Mount::store_of(std::string_view uri, const StoreUse& use) const {
   Place place = place_of(uri);
