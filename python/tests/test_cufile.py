@@ -477,14 +477,14 @@ def test_reads_and_writes_equal_those_of_the_system(tmp_path, seed):
     assert path.read_bytes() == model
 
 
-@pytest.mark.parametrize("name", ["s3://bucket/a", "HTTPS://host/a", b"gs://bucket/a"])
+@pytest.mark.parametrize("name", ["s3://bucket/a", "HTTPS://host/a", b"gs://bucket/a", "az://box/a"])
 def test_a_scheme_is_refused_with_its_name_and_advice(name):
     with pytest.raises(
-        damacy.InvalidArgument, match="of the scheme (s3|https|gs): read it with damacy.RemoteFile"
+        damacy.InvalidArgument, match="of the scheme (s3|https|gs|az): read it with damacy.RemoteFile"
     ) as caught:
         damacy.cufile.CuFile(name)
-    assert caught.value.uri.lower().startswith(("s3", "https", "gs"))
-    assert ("damacy.mount()" in str(caught.value)) == (b"gs:" in os.fsencode(name))
+    assert caught.value.uri.lower().startswith(("s3", "https", "gs", "az"))
+    assert ("damacy.mount()" in str(caught.value)) == (name == "az://box/a")
 
 
 def test_a_file_url_is_refused_and_a_path_with_colons_is_a_path(tmp_path):
