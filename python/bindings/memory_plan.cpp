@@ -23,6 +23,12 @@ nb::object addresses_of(const Machine& machine) {
   return nb::make_tuple(machine.addresses->limit, machine.addresses->in_use);
 }
 
+std::optional<AddressSpace> addresses_in(const nb::dict& facts) {
+  const nb::object addresses(facts["addresses"]);
+  if (addresses.is_none()) return std::nullopt;
+  return AddressSpace{nb::cast<std::uint64_t>(addresses[0]), nb::cast<std::uint64_t>(addresses[1])};
+}
+
 nb::dict machine_dict(const Machine& machine) {
   nb::dict out;
   out["cores"] = machine.cores;
@@ -50,6 +56,7 @@ Machine machine_of(const nb::dict& facts) {
   machine.physical_bytes = nb::cast<std::uint64_t>(facts["physical_bytes"]);
   machine.host_bytes = nb::cast<Bytes>(facts["host_bytes"]);
   machine.why_memory = nb::cast<std::string>(facts["why_memory"]);
+  machine.addresses = addresses_in(facts);
   machine.open_files = nb::cast<std::uint64_t>(facts["open_files"]);
   machine.gpu = nb::cast<bool>(facts["gpu"]);
   machine.gpu_bytes = nb::cast<Bytes>(facts["gpu_bytes"]);

@@ -61,6 +61,12 @@ def test_a_host_gets_one_thread_per_core():
     assert values(Machine(16, "", 23 * GIB, ""))["n_io_threads"] == 16
 
 
+def test_limited_addresses_get_fewer_threads():
+    found = choices(Machine(64, "", 2 * GIB, "", addresses=(3 * GIB, GIB)))["n_io_threads"]
+    assert (found.value, "2.0 GiB left of the address-space limit" in found.why) == (7, True)
+    assert values(Machine(64, "", 2 * GIB, "", addresses=(3 * GIB, 4 * GIB)))["n_io_threads"] == 1
+
+
 @given(
     machine=st.builds(
         Machine,
@@ -68,6 +74,7 @@ def test_a_host_gets_one_thread_per_core():
         why_cores=st.just("cores"),
         host_bytes=st.none() | st.integers(0, 1 << 44),
         why_memory=st.just("free"),
+        addresses=st.none() | st.tuples(st.integers(0, 1 << 47), st.integers(0, 1 << 47)),
         gpu=st.booleans(),
         gpu_bytes=st.none() | st.integers(0, 1 << 40),
     ),
