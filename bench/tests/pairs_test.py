@@ -13,6 +13,7 @@ def test_all_readers_give_the_same_batches(tmp_path, monkeypatch):
     assert len(result["gb_per_s"]) == 3 and all(len(rates) == 1 for rates in result["gb_per_s"].values())
 
 
+@pytest.mark.timeout(300)  # its workers import torch
 def test_finished_crops_are_those_of_numpy(tmp_path, monkeypatch):
     pytest.importorskip("zarr")
     for name, value in {"SHAPE": (16, 64, 64), "CHUNKS": (4, 32, 32), "CROP": (16, 40, 40), "BATCHES": 3}.items():
