@@ -6,7 +6,8 @@
 answers come 2 s late. `disk`: the second epoch from the disk tier, against local files. `file`: `RemoteFile.read` of
 1 GiB, against bare libcurl. `adapters`: stores of obstore and Icechunk by the adapter, against zarr-python on the same
 store and the native store; that of Icechunk is on the local disk. `local`: whether a local program loads libcurl.
-Needs nginx, zarr, g++ and libcurl's headers.
+`gpu`, which only runs if it is named: batches on a GPU, beside the rate of bare libcurl. Needs nginx, zarr, g++ and
+libcurl's headers, `gpu` torch as well.
 """
 
 from __future__ import annotations
@@ -307,6 +308,55 @@ def icechunk_store(place: Place) -> tuple[str, str, Any]:
     return damacy.mount(store) + "a", native, zarr.storage.StorePath(store, "a")
 
 
+def gpu(place: Place) -> Rows:
+    """Batches of 8 crops of 128³ u16 zstd in GPU memory, without delay; bare libcurl reads the same number of bytes."""
+    import torch
+
+    import damacy
+
+    corners = data.corners(512, 128)
+    rows: Rows = []
+    for layout, name in place.names.items():
+        url = f"{place.url(0)}/{name}"
+        config = damacy.Config.for_this_machine(8, device="cuda", dtype="u16")
+
+        def ours(url: str = url, config: damacy.Config = config) -> tuple[float, float]:
+            with damacy.Pipeline(config) as pipeline:
+                begin = time.perf_counter()
+                pipeline.push([damacy.Sample(url, [(c, c + 128) for c in corner]) for corner in corners])
+                for _ in range(len(corners) // 8):
+                    pipeline.pop().release()
+                return time.perf_counter() - begin, pipeline.stats().bytes_received
+
+        def equal(url: str = url, config: damacy.Config = config) -> bool:
+            with damacy.Pipeline(config) as pipeline:
+                pipeline.push([damacy.Sample(url, [(c, c + 128) for c in corner]) for corner in corners[:240]])
+                return all(
+                    np.array_equal(row, place.values[data.box(corner, 128)])
+                    for number in range(30)
+                    for row, corner in zip(
+                        torch.from_dlpack(pipeline.pop()).cpu().numpy(), corners[8 * number :], strict=False
+                    )
+                )
+
+        def bare(url: str = url, name: str = name) -> tuple[float, float]:
+            found = max((place.folder / name).rglob("c/*/*/*"), key=lambda path: path.stat().st_size)
+            each = min(1 << 20, found.stat().st_size)
+            of = f"{url}/{found.relative_to(place.folder / name)}"
+            run = [place.program, of, *map(str, (found.stat().st_size, each, (1 << 30) // each, 64, 0))]
+            done = subprocess.run(run, capture_output=True, text=True, check=True)
+            return json.loads(done.stdout)["seconds"], 1 << 30
+
+        assert equal()
+        case = f"GPU, 128³ crops, zstd, {layout}, no delay"
+        timed = measure.in_turns({"damacy": ours, "bare libcurl, 64 at once": bare}, place.rounds)
+        for arm, found in timed.items():
+            finished = len(corners) * 2 * 128**3 / statistics.median(took for took, _ in found) / 1e9
+            more = {"finished_gb_per_s": round(finished, 3)} if arm == "damacy" else {}
+            shown(rows, case, arm, [size / took / 1e9 for took, size in found], "received_gb_per_s", **more)
+    return rows
+
+
 def local(place: Place) -> Rows:
     program = f"""
 import damacy
@@ -323,6 +373,7 @@ print("libcurl" in open("/proc/self/maps").read())
 CASES: dict[str, Callable[[Place], Rows]] = {
     each.__name__: each for each in (first_batch, arrays, late, disk, file, adapters, local)
 }
+NAMED_ONLY: dict[str, Callable[[Place], Rows]] = {"gpu": gpu}
 
 
 def main() -> None:
@@ -337,7 +388,7 @@ def main() -> None:
         place = Place(pathlib.Path(name))
         place.rounds = options.rounds
         with nginx.serving(place.folder, place.top / "nginx") as place.port:
-            rows = [row for case in options.only.split(",") for row in CASES[case](place)]
+            rows = [row for case in options.only.split(",") for row in (CASES | NAMED_ONLY)[case](place)]
     measure.write(options.out, __doc__.splitlines()[0], rows, load, shape=data.SHAPE, server="nginx")
 
 
