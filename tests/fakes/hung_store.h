@@ -3,12 +3,14 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "damacy/store/store.h"
 
@@ -48,6 +50,12 @@ class HungStore final : public Store {
     return gate_->hung;
   }
 
+  // Keys and offsets of all reads, in the order in which they began.
+  std::vector<std::pair<std::string, std::uint64_t>> reads() const {
+    const std::lock_guard lock(gate_->mutex);
+    return gate_->reads;
+  }
+
   std::string name() const override { return inner_->name(); }
   std::shared_ptr<Object> open(std::string_view key) override {
     gate_->pass(Call::open, key);
@@ -75,6 +83,7 @@ class HungStore final : public Store {
     std::size_t hung = 0;    // so far
     std::size_t inside = 0;  // now
     bool open = true;
+    std::vector<std::pair<std::string, std::uint64_t>> reads;
 
     // Whether it hung; what it does then is done by `late`, before the test goes on.
     template <class Late>
@@ -98,6 +107,10 @@ class HungStore final : public Store {
     bool pass(Call which, std::string_view key) {
       return pass(which, key, [] {});
     }
+    void note(const std::string& key, std::uint64_t offset) {
+      const std::lock_guard lock(mutex);
+      reads.emplace_back(key, offset);
+    }
   };
 
   class HungObject final : public Object {
@@ -106,6 +119,7 @@ class HungStore final : public Store {
         : inner_(std::move(inner)), gate_(std::move(gate)), key_(std::move(key)) {}
     const Stamp& stamp() const noexcept override { return inner_->stamp(); }
     void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
+      gate_->note(key_, offset);
       const auto late = [&] { std::memset(dst.data(), static_cast<int>(kLate), dst.size()); };
       if (!gate_->pass(Call::read, key_, late)) inner_->read_exact(offset, dst);
     }
