@@ -3,33 +3,24 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <new>
 #include <thread>
 
-#include <sched.h>
-
 #include "damacy/core/control_groups.h"
+#include "damacy/core/rank_cores.h"
 
 namespace damacy {
 namespace {
 
 constexpr int kMostCores = 1 << 20;
 
-// Cores of the mask if it has at most `most`; else 0.
-int mask_of(int most) noexcept {
-  cpu_set_t* const mask = CPU_ALLOC(static_cast<std::size_t>(most));
-  if (mask == nullptr) return 0;
-  const std::size_t bytes = CPU_ALLOC_SIZE(most);
-  CPU_ZERO_S(bytes, mask);
-  const int cores = sched_getaffinity(0, bytes, mask) == 0 ? CPU_COUNT_S(bytes, mask) : 0;
-  CPU_FREE(mask);
-  return cores;
-}
-
 }  // namespace
 
 std::size_t affinity_cores() noexcept {
-  for (int most = CPU_SETSIZE; most <= kMostCores; most *= 4)
-    if (const int cores = mask_of(most); cores > 0) return static_cast<std::size_t>(cores);
+  try {
+    if (const std::size_t cores = allowed_cores().size(); cores > 0) return cores;
+  } catch (const std::bad_alloc&) {  // no memory to list them in
+  }
   return std::max(1u, std::thread::hardware_concurrency());
 }
 

@@ -73,11 +73,10 @@ std::vector<int> share_of_cores(const std::vector<int>& allowed, const std::vect
   std::vector<int> pool;
   std::ranges::set_intersection(allowed, near, std::back_inserter(pool));
   // As many ranks as their part of the cores, each rounded to a whole one.
-  const std::size_t beside =
-      std::max<std::size_t>(1, (2 * ranks * pool.size() + allowed.size()) / (2 * allowed.size()));
-  const bool by_gpu = !pool.empty() && pool.size() < allowed.size() && pool.size() >= beside;
+  const std::size_t there = std::max<std::size_t>(1, (2 * ranks * pool.size() + allowed.size()) / (2 * allowed.size()));
+  const bool by_gpu = !pool.empty() && pool.size() < allowed.size() && pool.size() >= there;
   if (!by_gpu) pool = allowed;
-  const std::size_t shares = by_gpu ? beside : ranks;
+  const std::size_t shares = by_gpu ? there : ranks;
   const auto begin = [&](std::size_t share) {
     return pool.begin() + static_cast<std::ptrdiff_t>(share * pool.size() / shares);
   };
