@@ -257,7 +257,7 @@ def test_transformers_of_different_threads_are_independent():
 def test_an_interpreter_may_end_with_transformers_alive():
     program = """
 import numpy as np
-from damacy import _native, halo
+from damacy import halo
 q = halo.Quantity(np.zeros((4, 5)), ("j", "i")).halo_spec(0)
 t = halo.HaloDataTransformer.get(np, [halo.HaloExchangeSpec(q, (slice(None),) * 2, 0, (slice(None),) * 2)])
 t.async_pack([np.zeros((4, 5))])
