@@ -6,7 +6,7 @@
 answers come 2 s late. `disk`: the second epoch from the disk tier, against local files. `file`: `RemoteFile.read` of
 1 GiB, against bare libcurl. `adapters`: stores of obstore and Icechunk by the adapter, against zarr-python on the same
 store and the native store; that of Icechunk is on the local disk. `local`: whether a local program loads libcurl.
-`gpu`, which only runs if it is named: batches on a GPU, beside the rate of bare libcurl. Needs nginx, zarr, g++ and
+`gpu`, which only runs if it is named: batches on a GPU, compared with bare libcurl. Needs nginx, zarr, g++ and
 libcurl's headers, `gpu` torch as well.
 """
 
