@@ -5,7 +5,8 @@ threads for I/O. Arms are folders with a built `damacy` (default: this one), the
 (`--program FILE`), KvikIO if it is installed, and for host memory a loop of `os.preadv` on as many threads. They run in
 processes of their own, by turns; `over_first` is the median of their ratios to the first arm of the same turn.
 
-`--calls gather` reads the same ranges in random order by one `preadv_packed`, `--calls bulk` all of them by one `read`.
+`--calls gather` reads as many ranges, with gaps between them, in random order by one `preadv_packed`; `--calls bulk` as
+many bytes by one `read`.
 `--engine` compares engines of damacy, `--cold` empties the page cache before each round and says which part of the file
 was in it. Knows rates; not what makes them."""
 
@@ -26,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
+GAP = 16 << 10  # more than damacy reads in vain to merge ranges
 COUNTERS = ("copies", "copy_batches", "io_uring_read_calls", "pread_read_calls", "inline_read_calls")
 
 
@@ -85,7 +87,7 @@ def calls_of(file: Any, task: Task, memory: Any) -> Callable[[], int]:
     import numpy as np
 
     sizes = np.full(count, size, np.int64)
-    offsets = np.random.default_rng(0).permutation(count).astype(np.int64) * size
+    offsets = np.random.default_rng(0).permutation(count).astype(np.int64) * (size + GAP)
     return lambda: int(file.preadv_packed(memory, sizes, offsets).get())
 
 
@@ -206,7 +208,8 @@ def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         path = f"{folder}/data"
         with open(path, "wb") as out:
-            for _ in range(arguments.count * arguments.bytes // (1 << 20) + 1):
+            gap = GAP if arguments.calls == "gather" else 0
+            for _ in range(arguments.count * (arguments.bytes + gap) // (1 << 20) + 1):
                 out.write(os.urandom(1 << 20))
         for threads in arguments.threads:
             for row in measure_threads(arguments, path, threads):
