@@ -2,8 +2,9 @@
 
 10,000 `CuFile.pread` of 64 KiB from a file in the page cache, all started before the first is waited for, with 1 and 16
 threads for I/O. Arms are folders with a built `damacy` (default: this one), the C++ program of this folder
-(`--program FILE`), KvikIO if it is installed, and for host memory a loop of `os.preadv` on as many threads. They run in
-processes of their own, by turns; `over_first` is the median of their ratios to the first arm of the same turn.
+(`--program NAME=FILE`), KvikIO if it is installed, and for host memory a loop of `os.preadv` on as many threads. They
+run in processes of their own, by turns; `over_first` is the median of their ratios to the first arm of the same turn.
+`submit_us` is the part of `us_a_range` until the last call has returned its future; the rest is waiting for them.
 
 `--calls gather` reads as many ranges, with gaps between them, in random order by one `preadv_packed`; `--calls bulk` as
 many bytes by one `read`.
@@ -45,12 +46,15 @@ class Task:
     calls: str
     engine: str
     cold: bool
+    own_stream: bool = False
 
 
 def memory_of(task: Task) -> Any:
     if task.device == "cuda":
         import torch
 
+        if task.own_stream:
+            torch.cuda.set_stream(torch.cuda.Stream())
         memory = torch.zeros(task.count * task.size, dtype=torch.uint8, device="cuda")
         torch.cuda.synchronize()
         return memory
@@ -72,12 +76,14 @@ def loop_of_preadv(task: Task, memory: Any) -> Callable[[], int]:
     return lambda: sum(pool.map(share, range(task.threads)))
 
 
-def calls_of(file: Any, task: Task, memory: Any) -> Callable[[], int]:
-    """One round of calls; gives the bytes read."""
+def calls_of(file: Any, task: Task, memory: Any, submits: list[float]) -> Callable[[], int]:
+    """One round of calls; gives the bytes read. `submits`: the seconds until all have been started, of each round."""
     count, size = task.count, task.size
 
     def preads() -> int:
+        start = time.perf_counter()
         futures = [file.pread(memory[i * size : (i + 1) * size], size, i * size) for i in range(count)]
+        submits.append(time.perf_counter() - start)
         return sum(future.get() for future in futures)
 
     if task.calls == "pread":
@@ -95,6 +101,7 @@ def worker(task: Task) -> dict[str, Any]:
     """The rates of each round, in GB/s, and what damacy counts."""
     memory = memory_of(task)
     file: Any = None
+    submits: list[float] = []
     if task.library == "os.preadv":
         one_round = loop_of_preadv(task, memory)
     elif task.library == "kvikio":
@@ -102,14 +109,14 @@ def worker(task: Task) -> dict[str, Any]:
         import kvikio.defaults
 
         kvikio.defaults.set("num_threads", task.threads)
-        one_round = calls_of(kvikio.CuFile(task.path, "r"), task, memory)
+        one_round = calls_of(kvikio.CuFile(task.path, "r"), task, memory, submits)
     else:
         from damacy import defaults
         from damacy.cufile import CuFile
 
         defaults.set("num_threads", task.threads)
         file = CuFile(task.path, engine=task.engine or None)
-        one_round = calls_of(file, task, memory)
+        one_round = calls_of(file, task, memory, submits)
     rates: list[float] = []
     resident = 0.0
     for number in range(task.rounds + 1):
@@ -127,6 +134,8 @@ def worker(task: Task) -> dict[str, Any]:
             rates.append(round(got / took / 1e9, 3))
     counters = file.counters() if file is not None else {}
     said = {name: counters[name] for name in COUNTERS if counters.get(name)}
+    if submits:
+        said["submit_us"] = round(statistics.median(submits[1:]) / task.count * 1e6, 2)
     return {"gb_per_s": rates} | said | ({"resident_before": round(resident, 3)} if task.cold else {})
 
 
@@ -153,8 +162,8 @@ def arms_of(arguments: argparse.Namespace) -> dict[str, tuple[str, str, str]]:
         for engine in arguments.engine or [""]:
             arms[f"{name} {engine}".strip()] = ("damacy", place, engine)
     if arguments.calls == "pread" and not arguments.cold:
-        if arguments.program:
-            arms["C++"] = ("C++", arguments.program, "")
+        for name, program in (one.split("=", 1) for one in arguments.program):
+            arms[f"C++ {name}"] = ("C++", program, "")
         if arguments.device == "cuda":
             arms["kvikio"] = ("kvikio", "", "")
     return arms
@@ -179,6 +188,7 @@ def measure_threads(arguments: argparse.Namespace, path: str, threads: int) -> l
                 arguments.calls,
                 engine,
                 arguments.cold,
+                arguments.own_stream,
             )
             last[arm] = run_arm(place, task)
             found = last[arm].get("gb_per_s", [])
@@ -225,7 +235,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--arm", action="append", default=[], help="NAME=FOLDER of a built damacy, to compare")
-    parser.add_argument("--program", help="the program of bench/file_calls")
+    parser.add_argument("--program", action="append", default=[], help="NAME=FILE, a program of bench/file_calls")
+    parser.add_argument("--own-stream", action="store_true", help="torch's current stream is not the legacy stream")
     parser.add_argument("--calls", choices=("pread", "gather", "bulk"), default="pread")
     parser.add_argument("--engine", action="append", default=[], help="of damacy: pread, io_uring or auto; to compare")
     parser.add_argument("--cold", action="store_true", help="not from the page cache")

@@ -17,17 +17,22 @@ struct Arguments {
   std::uint64_t count, bytes, threads, rounds;
 };
 
-double seconds_of_round(damacy::CuFile& file, const damacy::FileMemory& memory, const Arguments& wanted) {
+struct Seconds {
+  double submit, round;
+};
+
+Seconds seconds_of_round(damacy::CuFile& file, const damacy::FileMemory& memory, const Arguments& wanted) {
   std::vector<damacy::IOFuture> futures;
   futures.reserve(wanted.count);
   const auto began = std::chrono::steady_clock::now();
   for (std::uint64_t i = 0; i < wanted.count; ++i)
     futures.push_back(file.pread(damacy::part_of(memory, i * wanted.bytes, wanted.bytes), i * wanted.bytes));
+  const std::chrono::duration<double> submit = std::chrono::steady_clock::now() - began;
   std::uint64_t got = 0;
   for (const damacy::IOFuture& future : futures) got += future.get();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   if (got != wanted.count * wanted.bytes) throw std::runtime_error("the file is too short");
-  return took.count();
+  return {submit.count(), took.count()};
 }
 
 void measure(const Arguments& wanted) {
@@ -40,17 +45,19 @@ void measure(const Arguments& wanted) {
       device.is_host() ? damacy::host_memory(buffer.bytes()) : damacy::device_memory(buffer.data(), size);
   damacy::CuFile file(wanted.path);
   std::string rates;
+  double submit = 0;
   for (std::uint64_t round = 0; round <= wanted.rounds; ++round) {
-    const double took = seconds_of_round(file, memory, wanted);
+    const Seconds took = seconds_of_round(file, memory, wanted);
     if (round == 0) continue;  // the first warms up
+    submit += took.submit / static_cast<double>(wanted.rounds * wanted.count);
     char rate[32];
-    std::snprintf(rate, sizeof rate, "%s%.2f", rates.empty() ? "" : ", ", static_cast<double>(size) / took / 1e9);
+    std::snprintf(rate, sizeof rate, "%s%.2f", rates.empty() ? "" : ", ", static_cast<double>(size) / took.round / 1e9);
     rates += rate;
   }
   const auto& counters = file.counters();
-  std::printf("{\"device\": \"%s\", \"copies\": %llu, \"copy_batches\": %llu, \"gb_per_s\": [%s]}\n",
+  std::printf("{\"gpu\": \"%s\", \"copies\": %llu, \"copy_batches\": %llu, \"submit_us\": %.2f, \"gb_per_s\": [%s]}\n",
               device.name().c_str(), static_cast<unsigned long long>(counters.copies.load()),
-              static_cast<unsigned long long>(counters.copy_batches.load()), rates.c_str());
+              static_cast<unsigned long long>(counters.copy_batches.load()), submit * 1e6, rates.c_str());
 }
 
 }  // namespace
