@@ -173,6 +173,18 @@ FILE_FAULTS = [  # file I/O
         "  if (small_is_slow_) return false;\n",
         "  return false;\n",
     ),
+    (
+        "a caller that waits takes its own read alone",
+        "fileio/io_pool.cpp",
+        "paused_ || small_is_slow_;\n",
+        "true;\n",
+    ),
+    (
+        "a caller that waits takes reads of a paused pool",
+        "fileio/io_pool.cpp",
+        "paused_ || small_is_slow_;\n",
+        "small_is_slow_;\n",
+    ),
     ("a slot is written before it was filled", "fileio/staged_runs.cpp", "      now.slot->ready().wait();\n", ""),
     ("copies are not reported", "fileio/staged_runs.cpp", "    if (has_copied_) report();\n", ""),
     ("a group leaves copies out", "fileio/staged_runs.cpp", "    staged_->flush();\n", ""),

@@ -78,6 +78,7 @@ std::shared_ptr<Operation> begin_operation(std::unique_ptr<IoJob> job, std::uint
   operation->helpers = helpers_for(bytes);
   if (!queue || !operation->has_parts()) return operation;
   operation->when_ended = [](Operation& ended) { IoPool::process().forget(ended); };
+  if (operation->is_small) operation->help = [](Operation& awaited) { return IoPool::process().help(awaited); };
   IoPool::process().submit(operation);
   return operation;
 }

@@ -131,21 +131,51 @@ bool IoPool::needs_worker(std::size_t index) const {
   });
 }
 
-// Parts of small operations that follow each other: this worker's share of what waits, or a batch if they end fast.
-void IoPool::claim_small(Queue& queue, std::size_t index, Work& work) {
-  const std::size_t share = queue.operations.size() / std::max<std::size_t>(indices_.size(), 1);
-  const std::size_t most = std::clamp<std::size_t>(share, small_is_slow_ ? 1 : kSmallBatch, kSmallAtOnce);
+std::size_t IoPool::small_share(const Waiting& waiting, std::size_t threads) const {
+  const std::size_t share = waiting.size() / std::max<std::size_t>(threads, 1);
+  return std::clamp<std::size_t>(share, small_is_slow_ ? 1 : kSmallBatch, kSmallAtOnce);
+}
+
+IoPool::SmallParts IoPool::claim_from(Waiting& waiting, Waiting::iterator first, std::size_t index, std::size_t most) {
+  SmallParts parts;
+  parts.reserve(most);  // no part is claimed that could not be kept
   std::uint64_t bytes = 0;
-  for (auto at = queue.operations.begin(); at != queue.operations.end() && work.small.size() < most;) {
+  for (auto at = first; at != waiting.end() && parts.size() < most;) {
     const std::shared_ptr<Operation> operation = *at++;
     if (!operation->is_small || operation->helpers <= index) break;
     bytes += operation->job().range_bytes(0);
-    if (bytes > kSmallBytes && !work.small.empty()) break;
+    if (bytes > kSmallBytes && !parts.empty()) break;
     take_out(*operation);  // first: a claim may end the operation, which then is forgotten
-    if (const auto part = operation->claim()) work.small.emplace_back(operation, *part);
+    if (const auto part = operation->claim()) parts.emplace_back(operation, *part);
   }
+  return parts;
+}
+
+void IoPool::claim_small(Queue& queue, std::size_t index, Work& work) {
+  work.small =
+      claim_from(queue.operations, queue.operations.begin(), index, small_share(queue.operations, indices_.size()));
   if (!work.small.empty())
     work.small_work = small_work_.insert(small_work_.end(), SmallWork{queue.block_device, index});
+}
+
+bool IoPool::help(Operation& operation) {
+  SmallParts parts;
+  if (!operation.is_parents()) {
+    const Lock lock(mutex_);
+    if (operation.place.is_queued) {
+      Waiting& waiting = *operation.place.queue;
+      // Reads that wait for storage gain nothing by a batch, and the caller would wait for each of them.
+      const bool is_alone = paused_ || small_is_slow_;
+      const std::size_t most = is_alone ? 1 : small_share(waiting, indices_.size() + 1);
+      parts = claim_from(waiting, operation.place.at, /*index=*/0, most);
+    }
+  }
+  if (parts.empty()) return operation.run_one();
+  const bool is_slow = run_small(parts);
+  parts.clear();  // operations may end with it
+  const Lock lock(mutex_);
+  small_is_slow_ = is_slow;
+  return true;
 }
 
 IoPool::Work IoPool::pick(std::size_t index) {

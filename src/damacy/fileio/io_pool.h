@@ -26,6 +26,9 @@ class IoPool {
   // then the operation is not queued.
   void submit(std::shared_ptr<Operation> operation);
   void forget(const Operation& operation) noexcept;  // it has ended: the queue holds it no longer
+  // Runs the part of a small operation on the calling thread, as one batch with small ones that wait behind it; alone
+  // while the pool is paused. False: it was not left to start.
+  bool help(Operation& operation);
   // Waits for running parts and replaces the workers; queued parts run on new ones.
   void replace_workers();
   void pause(bool paused);  // workers start no part; waiting callers still do
@@ -37,9 +40,10 @@ class IoPool {
   void shut_down(std::chrono::milliseconds patience);
 
  private:
+  using Waiting = std::list<std::shared_ptr<Operation>>;
   struct Queue {
     std::uint64_t block_device;
-    std::list<std::shared_ptr<Operation>> operations;  // with parts to claim, as far as is known
+    Waiting operations;  // with parts to claim, as far as is known
   };
   // A worker that runs small operations of one block device, and then looks for more of them.
   struct SmallWork {
@@ -65,6 +69,10 @@ class IoPool {
   bool wait_for_work(Lock& lock, std::size_t index) DAMACY_REQUIRES(mutex_);  // false: there was none for long
   Work pick(std::size_t index) DAMACY_REQUIRES(mutex_);
   void claim_small(Queue& queue, std::size_t index, Work& work) DAMACY_REQUIRES(mutex_);
+  // At most `most` parts of small operations that follow each other in a queue, which worker `index` may run.
+  static SmallParts claim_from(Waiting& waiting, Waiting::iterator first, std::size_t index, std::size_t most);
+  // How many small operations one of `threads` threads takes: its share of what waits, or a batch if they end fast.
+  std::size_t small_share(const Waiting& waiting, std::size_t threads) const DAMACY_REQUIRES(mutex_);
   std::shared_ptr<Operation> first_for(std::size_t index) DAMACY_REQUIRES(mutex_);  // null: nothing for this worker
   // Whether the operations that wait there are few, and can be left to workers that run small ones now.
   bool is_soon_taken(const Queue& queue) const DAMACY_REQUIRES(mutex_);

@@ -157,13 +157,15 @@ bool Operation::done() {
   return true;
 }
 
+void Operation::run_waiting_parts(const std::function<void()>& interrupted) {
+  while (help != nullptr ? help(*this) : run_one())
+    if (interrupted) interrupted();
+}
+
 bool Operation::wait_parts(std::optional<std::chrono::nanoseconds> timeout, const std::function<void()>& interrupted) {
   if (released_.load(std::memory_order_acquire)) return true;
   const auto end = until(timeout);
-  if (!timeout && !parts_ended()) {
-    while (run_one())
-      if (interrupted) interrupted();
-  }
+  if (!timeout && !parts_ended()) run_waiting_parts(interrupted);
   Lock lock(outcome_->mutex);
   while (!parts_ended()) {
     const auto now = std::chrono::steady_clock::now();

@@ -71,7 +71,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   bool done();  // all parts and copies have ended
   bool parts_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
   // Waits for parts and copies; false if not done within `timeout`. Without a timeout the caller first runs waiting
-  // parts. `interrupted` is called every 50 ms on the calling thread and may throw.
+  // parts; with a small operation also those that wait behind it. `interrupted` is called every 50 ms on the calling
+  // thread and may throw.
   bool wait(std::optional<std::chrono::nanoseconds> timeout, const std::function<void()>& interrupted = {});
   bool wait_parts(std::optional<std::chrono::nanoseconds> timeout, const std::function<void()>& interrupted = {});
   // Runs every part that is left and waits for those of others. What `interrupted` throws leaves after the running
@@ -91,8 +92,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   bool is_parents() const noexcept;  // of the process this one was forked from: nothing of it may be touched
   IoJob& job() const noexcept { return *job_; }
   std::uint64_t helpers = 1;                   // so many workers may join
-  bool is_small = false;                       // one part of a few bytes: a worker takes several of them at once
+  bool is_small = false;                       // one part of a few bytes: a thread takes several of them at once
   std::function<void(Operation&)> when_ended;  // set before it starts; called once, at the end of the last part
+  bool (*help)(Operation&) = nullptr;  // set before it starts: runs parts, not only its own. False: none was left
 
   // Where the pool holds it. Written under the pool's lock.
   struct QueuePlace {
@@ -104,7 +106,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
  private:
   void leave() noexcept;
-  void finish() noexcept;            // the last part has ended
+  void finish() noexcept;  // the last part has ended
+  void run_waiting_parts(const std::function<void()>& interrupted);
   void notify_callbacks() noexcept;  // on the callback thread
   void settle();                     // waits for the copies; then runs the callbacks of when_done()
   bool await_copies(std::optional<std::chrono::steady_clock::time_point> until,

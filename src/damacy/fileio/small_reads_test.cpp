@@ -165,6 +165,53 @@ TEST_P(SmallReads, that_wait_share_batches_of_copies) {
   EXPECT_EQ(file->counters().copy_batches, (kCount + 15) / 16);
 }
 
+TEST_P(SmallReads, that_wait_behind_an_awaited_one_share_the_callers_batch) {
+  const auto gate = std::make_shared<GatedCalls>(1 << 30);
+  const auto first = begin(0, gate);
+  gate->wait_for(1);  // the only worker is busy
+  file = File::open({path, AT_FDCWD}, OpenFlags::parse("r"));
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 1; i < kCount; ++i) operations.push_back(begin(i));
+  EXPECT_TRUE(operations[2]->wait(std::nullopt));
+  for (std::size_t i = 0; i < operations.size(); ++i) EXPECT_EQ(operations[i]->parts_ended(), 2 <= i && i < 18) << i;
+  EXPECT_EQ(file->counters().copies, 16U);
+  EXPECT_EQ(file->counters().copy_batches, 1U);
+  expect_bytes(3);
+  gate->open();
+  wait(first);
+  for (const auto& operation : operations) wait(operation);
+  for (std::size_t i = 0; i < kCount; ++i) expect_bytes(i);
+}
+
+TEST_P(SmallReads, that_wait_stay_in_the_queue_while_it_is_paused) {
+  IoPool::process().pause(true);
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 0; i < 4; ++i) operations.push_back(begin(i));
+  EXPECT_TRUE(operations[1]->wait(std::nullopt));
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(operations[i]->parts_ended(), i == 1) << i;
+  EXPECT_TRUE(operations[2]->drop_rest(/*as_cancelled=*/true));
+  IoPool::process().pause(false);
+  for (const auto& operation : operations) wait(operation);
+}
+
+TEST_P(SmallReads, fail_with_the_copies_of_the_callers_batch) {
+  const auto gate = std::make_shared<GatedCalls>(1 << 30);
+  const auto first = begin(0, gate);
+  gate->wait_for(1);
+  file = File::open({path, AT_FDCWD}, OpenFlags::parse("r"));
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 1; i <= 20; ++i) operations.push_back(begin(i));
+  device->copies = 5;
+  EXPECT_TRUE(operations[0]->wait(std::nullopt));
+  gate->open();
+  wait(first);
+  for (const auto& operation : operations) wait(operation);
+  const auto failed = std::ranges::count_if(operations, [](const auto& one) { return one->error() != nullptr; });
+  EXPECT_NE(operations[0]->error(), nullptr);
+  EXPECT_EQ(failed, 10);  // 20, shared by the caller and the worker
+  EXPECT_EQ(first->error(), nullptr);
+}
+
 TEST_P(SmallReads, are_a_batch_for_each_of_few_workers) {
   start_four_workers();
   IoPool::process().pause(true);
