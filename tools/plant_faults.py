@@ -185,6 +185,18 @@ FILE_FAULTS = [  # file I/O
         "paused_ || small_is_slow_;\n",
         "small_is_slow_;\n",
     ),
+    (
+        "what a batch counts is lost",
+        "fileio/count_batch.cpp",
+        "  add();\n  current() = before_;\n",
+        "  current() = before_;\n",
+    ),
+    (
+        "what a batch counts is the last file's",
+        "fileio/count_batch.cpp",
+        "  add();\n  file_ = &file;\n",
+        "  file_ = &file;\n",
+    ),
     ("a slot is written before it was filled", "fileio/staged_runs.cpp", "      now.slot->ready().wait();\n", ""),
     ("copies are not reported", "fileio/staged_runs.cpp", "    if (has_copied_) report();\n", ""),
     ("a group leaves copies out", "fileio/staged_runs.cpp", "    staged_->flush();\n", ""),

@@ -141,8 +141,8 @@ void Operation::finish() noexcept {
     job_->ended();
     released_.store(true, std::memory_order_release);
     somebody_listens = !outcome_->calls.empty();
-    outcome_->changed.notify_all();
   }
+  outcome_->changed.notify_all();  // without the lock, which the woken take
   if (when_ended) when_ended(*this);
   if (somebody_listens) notify_callbacks();
 }

@@ -1,5 +1,6 @@
 // Many small reads into a device's memory: how workers share them, what they cost, and what a failure leaves.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <fstream>
 #include <random>
@@ -282,6 +283,32 @@ TEST_P(SmallReads, run_on_the_worker_that_they_are_for) {
     wait(wide);
     expect_bytes(i);
   }
+}
+
+TEST_P(SmallReads, are_counted_with_their_file_when_they_end) {
+  const std::array files{File::open({path, AT_FDCWD}, OpenFlags::parse("r")),
+                         File::open({path, AT_FDCWD}, OpenFlags::parse("r"))};
+  const std::uint64_t before = process_counters().parts;
+  IoPool::process().pause(true);
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 0; i < 16; ++i) {
+    file = files[i < 5 ? 0 : 1];
+    operations.push_back(begin(i));
+  }
+  IoPool::process().pause(false);
+  for (const auto& operation : operations) wait(operation);
+  for (std::size_t f = 0; f < 2; ++f) {
+    const IoCounters& counters = files[f]->counters();
+    const std::uint64_t reads = f == 0 ? 5 : 11;
+    const auto& traffic = counters.traffic[static_cast<std::size_t>(IoWay::staging)][0];
+    EXPECT_EQ(traffic.calls, reads);
+    EXPECT_EQ(traffic.bytes, reads * kSize);
+    EXPECT_EQ(counters.parts, reads);
+    std::uint64_t times = 0;
+    for (const auto& count : counters.part_us_log2) times += count;
+    EXPECT_EQ(times, reads);
+  }
+  EXPECT_EQ(process_counters().parts - before, 16U);
 }
 
 TEST_P(SmallReads, fail_with_the_copies_of_their_batch) {
