@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
 
 namespace damacy {
@@ -129,8 +130,17 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::atomic<bool> released_{false};  // ended, and its job has let go of the files
   std::atomic<State> state_{State::running};
 
-  struct Outcome;
-  const std::unique_ptr<Outcome> outcome_;  // under its own mutex
+  struct Outcome {
+    Mutex mutex;
+    Condition changed;
+    bool cancel_asked DAMACY_GUARDED_BY(mutex) = false;
+    std::uint64_t failed_at DAMACY_GUARDED_BY(mutex) = ~std::uint64_t{0};
+    std::exception_ptr error DAMACY_GUARDED_BY(mutex);
+    std::vector<Event> copies DAMACY_GUARDED_BY(mutex);
+    std::vector<std::function<void()>> calls DAMACY_GUARDED_BY(mutex);
+    bool settled DAMACY_GUARDED_BY(mutex) = false;
+  };
+  mutable Outcome outcome_;
 };
 
 // What callers of CuFile get. Cheap to copy. The request keeps its file until its last part has ended, also if the

@@ -206,8 +206,9 @@ RunResult move_run(File& file, Way way, std::uint64_t offset, std::span<const Sl
       size = slices[first].size;
       moved = move_by_cufile(file, way, offset + all.bytes, slices[first]);
     } else if (on_device) {
-      const DeviceRun run{offset + all.bytes, {some.begin(), some.end()}};
-      moved = move_staged(file, way, {&run, 1}, operation).front();
+      DeviceRun run{offset + all.bytes, some};
+      move_staged(file, way, {&run, 1}, operation);
+      moved = run.result;
     } else {
       moved = move_host(file, way, offset + all.bytes, some, IoWay::pread);
     }
