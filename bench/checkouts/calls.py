@@ -91,8 +91,8 @@ READ = """
         file.read(buffer, 4096, 8192)
 """
 QUEUED = """
-    buffers = [bytearray(4096) for _ in range(count)]
-    for future in [file.pread(buffer, 4096, k << 12) for k, buffer in enumerate(buffers)]:
+    buffers = [bytearray({bytes}) for _ in range(count)]
+    for future in [file.pread(buffer, {bytes}, k % 100 << 12) for k, buffer in enumerate(buffers)]:
         future.get()
 """
 GATHER = """
@@ -126,7 +126,8 @@ CASES = {
     "halo: exchange of two ranks of a process": (EXCHANGE.format(transport="local"), (5, 205), 2000),
     "halo: exchange over a fake MPI": (EXCHANGE.format(transport="halo.MPI(comms[r])"), (5, 205), 2000),
     "file I/O: read of 4 KiB": (FILE + READ, (100, 5100), 50_000),
-    "file I/O: queued read of 4 KiB": (FILE + QUEUED, (100, 1100), 4000),
+    "file I/O: queued read of 4 KiB": (FILE + QUEUED.format(bytes=4 << 10), (100, 1100), 4000),
+    "file I/O: queued read of 96 KiB": (FILE + QUEUED.format(bytes=96 << 10), (100, 1100), 4000),
     "file I/O: gathered range of 4 KiB": (FILE + GATHER, (100, 2100), 4000),
     "file I/O: read of 16 MiB": (FILE + BULK, (2, 12), 100),
 }
