@@ -36,32 +36,54 @@ bool is_list(nb::handle buf) {
   return PyList_Check(buf.ptr()) || PyTuple_Check(buf.ptr());
 }
 
+// A request for one buffer, checked.
+struct Single {
+  HeldBuffer buffer;
+  std::uint64_t size = 0, offset = 0, task_size = 0;
+  std::span<std::byte> memory() const noexcept { return {buffer.data(), size}; }
+};
+
+Single parse_single(Direction direction, nb::handle buf, nb::handle size, nb::handle file_offset, nb::handle task_size,
+                    nb::handle stream) {
+  Single out;
+  out.buffer.take(buf, stream);
+  check_target(out.buffer, direction);
+  out.size = size_within(size, out.buffer.size());
+  out.offset = natural(file_offset, "file_offset", 0);
+  out.task_size = natural(task_size, "task_size", 0);
+  check_end(out.offset, out.size);
+  return out;
+}
+
 // A request parsed from Python's arguments, with its buffers.
 struct Parsed {
   FileRequest request;
-  std::shared_ptr<HeldBuffers> held = hold_buffers();
+  std::shared_ptr<HeldBuffers> held = std::make_shared<HeldBuffers>();
   std::uint64_t size = 0;
 };
 
-// `taken`: the buffer of `buf`, if the caller has it.
-Parsed parse(const std::shared_ptr<File>& file, Direction direction, nb::handle buf, nb::handle size,
-             nb::handle file_offset, nb::handle task_size, nb::handle stream, bool exact, HeldBuffer* taken = nullptr) {
+Parsed request_of(const std::shared_ptr<File>& file, Direction direction, Single single, bool exact) {
   Parsed out;
-  const auto add = [&](nb::handle one) {
+  out.size = single.size;
+  out.request = {file, direction, single.offset, {}, {single.task_size, exact}};
+  FileMemory memory = single.buffer.memory();
+  memory.size = single.size;
+  if (memory.size > 0) out.request.memory.push_back(std::move(memory));
+  out.held->all.push_back(std::move(single.buffer));
+  return out;
+}
+
+Parsed parse_list(const std::shared_ptr<File>& file, Direction direction, nb::handle buf, nb::handle size,
+                  nb::handle file_offset, nb::handle task_size, nb::handle stream, bool exact) {
+  Parsed out;
+  out.held->all.reserve(static_cast<std::size_t>(PyObject_Size(buf.ptr())));
+  std::uint64_t available = 0;
+  for (const nb::handle one : buf) {
     HeldBuffer& buffer = out.held->all.emplace_back();
     buffer.take(one, stream);
     check_target(buffer, direction);
-  };
-  if (taken != nullptr) {
-    out.held->all.push_back(std::move(*taken));
-  } else if (is_list(buf)) {
-    out.held->all.reserve(static_cast<std::size_t>(PyObject_Size(buf.ptr())));
-    for (const nb::handle one : buf) add(one);
-  } else {
-    add(buf);
+    available += buffer.size();
   }
-  std::uint64_t available = 0;
-  for (const HeldBuffer& buffer : out.held->all) available += buffer.size();
   out.size = size_within(size, available);
   out.request = {file, direction, natural(file_offset, "file_offset", 0), {}, {}};
   out.request.options = {natural(task_size, "task_size", 0), exact};
@@ -76,26 +98,7 @@ Parsed parse(const std::shared_ptr<File>& file, Direction direction, nb::handle 
   return out;
 }
 
-std::uint64_t transfer(NativeFile& file, Direction direction, nb::handle buf, nb::handle size, nb::handle file_offset,
-                       nb::handle task_size, nb::handle stream, bool exact) {
-  HeldBuffer buffer;
-  const bool is_one = !is_list(buf);
-  if (is_one) {  // one part of host memory needs no operation
-    buffer.take(buf, stream);
-    check_target(buffer, direction);
-    const std::uint64_t bytes = size_within(size, buffer.size());
-    const std::uint64_t offset = natural(file_offset, "file_offset", 0);
-    const std::uint64_t task = natural(task_size, "task_size", 0);
-    check_end(offset, bytes);
-    if (!buffer.on_device() && is_one_part(bytes, task)) {
-      const std::span memory(buffer.data(), bytes);
-      const GilRelease unlocked;
-      return direction == Direction::read ? read_now(*file.shared(), memory, offset, exact)
-                                          : write_now(*file.shared(), memory, offset);
-    }
-  }
-  Parsed parsed =
-      parse(file.shared(), direction, buf, size, file_offset, task_size, stream, exact, is_one ? &buffer : nullptr);
+std::uint64_t transfer_parsed(Parsed parsed) {
   const bool one_part = is_one_part(parsed.size, parsed.request.options.task_size);
   std::shared_ptr<Operation> operation;
   {
@@ -108,21 +111,38 @@ std::uint64_t transfer(NativeFile& file, Direction direction, nb::handle buf, nb
   return operation->count();
 }
 
-IoHandle* begin_transfer(NativeFile& file, Direction direction, nb::handle buf, nb::handle size, nb::handle file_offset,
-                         nb::handle task_size, nb::handle stream, bool exact) {
-  Parsed parsed = parse(file.shared(), direction, buf, size, file_offset, task_size, stream, exact);
-  if (direction == Direction::read && !exact && parsed.held->all.size() == 1 && !parsed.held->all[0].on_device()) {
-    const std::span memory(parsed.held->all[0].data(), parsed.size);
+std::uint64_t transfer(NativeFile& file, Direction direction, nb::handle buf, nb::handle size, nb::handle file_offset,
+                       nb::handle task_size, nb::handle stream, bool exact) {
+  if (is_list(buf))
+    return transfer_parsed(parse_list(file.shared(), direction, buf, size, file_offset, task_size, stream, exact));
+  Single single = parse_single(direction, buf, size, file_offset, task_size, stream);
+  if (!single.buffer.on_device() && is_one_part(single.size, single.task_size)) {  // it needs no operation
     const GilRelease unlocked;
-    if (const auto count = read_if_resident(*parsed.request.file, memory, parsed.request.offset))
-      return new IoHandle(*count);
+    return direction == Direction::read ? read_now(*file.shared(), single.memory(), single.offset, exact)
+                                        : write_now(*file.shared(), single.memory(), single.offset);
   }
+  return transfer_parsed(request_of(file.shared(), direction, std::move(single), exact));
+}
+
+PythonFuture begin_parsed(Parsed parsed) {
   std::shared_ptr<Operation> operation;
   {
     const GilRelease unlocked;
     operation = begin_request(std::move(parsed.request));
   }
-  return new IoHandle(std::move(operation), parsed.held);
+  return make_future(std::move(operation), std::move(parsed.held));
+}
+
+PythonFuture begin_transfer(NativeFile& file, Direction direction, nb::handle buf, nb::handle size,
+                            nb::handle file_offset, nb::handle task_size, nb::handle stream, bool exact) {
+  if (is_list(buf))
+    return begin_parsed(parse_list(file.shared(), direction, buf, size, file_offset, task_size, stream, exact));
+  Single single = parse_single(direction, buf, size, file_offset, task_size, stream);
+  if (direction == Direction::read && !exact && !single.buffer.on_device()) {
+    const auto count = without_gil([&] { return read_if_resident(*file.shared(), single.memory(), single.offset); });
+    if (count) return make_future(*count);
+  }
+  return begin_parsed(request_of(file.shared(), direction, std::move(single), exact));
 }
 
 // -- raw -------------------------------------------------------------------------------------------------------------

@@ -59,15 +59,12 @@ struct DropWithGil {
   }
 };
 
-// The native part of an IOFuture of damacy.cufile.
+// The base class of IOFuture of damacy.cufile; also the native part of an IOFutureStream.
 class IoHandle {
  public:
   // `caller_helps`: a thread that waits without a timeout runs waiting parts.
   IoHandle(std::shared_ptr<Operation> operation, std::shared_ptr<HeldBuffers> held, bool caller_helps = true)
       : operation_(std::move(operation)), held_(std::move(held)), caller_helps_(caller_helps) {
-    for (const HeldBuffer& buffer : held_->all)
-      if (buffer.on_device() && (devices_.empty() || devices_.back() != buffer.memory().device->device))
-        devices_.push_back(buffer.memory().device->device);
     if (operation_->done()) held_->release();
   }
 
@@ -147,9 +144,10 @@ class IoHandle {
       operation_->wait_parts(limit_of(std::nullopt), signal_checker());
     }
     if (operation_->cancelled() || operation_->error() != nullptr) return result(std::nullopt);
+    const auto devices = devices_of_buffers();
     const GilRelease unlocked;
     for (const Event& event : operation_->copies())
-      for (const auto& device : devices_) device->make_wait(stream, event);
+      for (const auto& device : devices) device->make_wait(stream, event);
     return operation_->count();
   }
 
@@ -173,6 +171,15 @@ class IoHandle {
   }
 
  private:
+  // None if the copies have ended: the buffers are then released.
+  std::vector<std::shared_ptr<Device>> devices_of_buffers() const {
+    std::vector<std::shared_ptr<Device>> devices;
+    for (const HeldBuffer& buffer : held_->all)
+      if (buffer.on_device() && (devices.empty() || devices.back() != buffer.memory().device->device))
+        devices.push_back(buffer.memory().device->device);
+    return devices;
+  }
+
   // It belongs to the parent process, and no thread of this process will complete it.
   bool is_lost() const { return operation_->is_parents() && !operation_->parts_ended(); }
 
@@ -200,8 +207,23 @@ class IoHandle {
   const std::shared_ptr<HeldBuffers> held_;
   const bool caller_helps_ = true;
   const std::uint64_t ended_with_ = 0;
-  std::vector<std::shared_ptr<Device>> devices_;
 };
+
+// An IOFuture of damacy.cufile.
+class PythonFuture : public nb::object {
+  NB_OBJECT(PythonFuture, nb::object, "damacy._fileio.future.IOFuture", PyObject_IsTrue)
+};
+
+nb::handle future_class();
+
+// One object for a request: the class of Python derives from IoHandle.
+template <class... Arguments>
+PythonFuture make_future(Arguments&&... arguments) {
+  nb::object future = nb::inst_alloc(future_class());
+  new (nb::inst_ptr<IoHandle>(future)) IoHandle(std::forward<Arguments>(arguments)...);
+  nb::inst_mark_ready(future);
+  return nb::steal<PythonFuture>(future.release());
+}
 
 // The native part of CuFile. Dropping the Python object is like close(wait=False): running operations keep the File.
 class NativeFile {

@@ -43,13 +43,15 @@ class HeldBuffer {
 };
 
 // The buffers of one request. They are released together, by the thread that gets the result or by the callback thread.
-// Owned through hold_buffers(), because the last owner may be a thread without the GIL.
+// The last owner may be a thread without the GIL: the destructor takes it.
 struct HeldBuffers {
   std::vector<HeldBuffer> all;
+  HeldBuffers() = default;
+  HeldBuffers(const HeldBuffers&) = delete;
+  HeldBuffers& operator=(const HeldBuffers&) = delete;
+  ~HeldBuffers();
   void release() noexcept { const auto gone = std::exchange(all, {}); }  // may run Python code
 };
-
-std::shared_ptr<HeldBuffers> hold_buffers();
 
 // Consumes a DLPack capsule and returns the tuple that damacy._fileio.memory expects: (pointer, bytes, read only,
 // shape, strides or None, item size, owner).

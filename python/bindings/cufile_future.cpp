@@ -32,8 +32,20 @@ bool PythonAccess::end(std::chrono::milliseconds patience) {
   return accesses == 0;
 }
 
-std::shared_ptr<HeldBuffers> hold_buffers() {
-  return std::shared_ptr<HeldBuffers>(new HeldBuffers, DropWithGil());
+HeldBuffers::~HeldBuffers() {
+  if (all.empty()) return;
+  const PythonAccess access;
+  if (!access) {
+    static_cast<void>(std::make_unique<std::vector<HeldBuffer>>(std::move(all)).release());
+    return;
+  }
+  const GilAcquire gil;
+  all.clear();
+}
+
+nb::handle future_class() {
+  static PyObject* const found = python_part("damacy._fileio.future", "IOFuture").release().ptr();
+  return found;
 }
 
 void raise(PyObject* type, const std::string& message) {
@@ -115,15 +127,22 @@ void translate_file_error(const std::exception_ptr& thrown, void*) {
 void bind_future(nb::module_& m) {
   using nb::arg;
   nb::register_exception_translator(translate_file_error);
-  nb::class_<IoHandle>(m, "IoHandle")
-      .def("done", &IoHandle::done)
-      .def("cancelled", &IoHandle::cancelled)
-      .def("cancel", &IoHandle::cancel)
-      .def("result", &IoHandle::result, arg("timeout").none())
-      .def("exception", &IoHandle::exception, arg("timeout").none(),
-           nb::sig("def exception(self, timeout: float | None) -> BaseException | None"))
-      .def("counts", &IoHandle::counts)
-      .def("wait_stream", &IoHandle::wait_stream, arg("stream"))
+  nb::class_<IoHandle> handle(m, "IoHandle", nb::is_weak_referenceable());
+  for (const char* name : {"get", "result"})
+    handle.def(name, &IoHandle::result, arg("timeout").none() = nb::none(),
+               "Waits, and returns the number of bytes read or written, or raises the error.\n\n"
+               "Without a timeout, the caller's thread first runs parts that are still queued. Raises `TimeoutError` "
+               "after\n`timeout` seconds; the operation continues.");
+  handle.def("done", &IoHandle::done, "True after all parts have ended, with or without an error.")
+      .def("exception", &IoHandle::exception, arg("timeout").none() = nb::none(),
+           nb::sig("def exception(self, timeout: float | None = None) -> BaseException | None"),
+           "Waits, and returns the error or None.")
+      .def("cancel", &IoHandle::cancel,
+           "Cancels the parts that have not started. False if there were none, or if the request had already failed.")
+      .def("cancelled", &IoHandle::cancelled, "True if `cancel` cancelled some parts and all others have ended.")
+      .def("counts", &IoHandle::counts,
+           "Bytes read or written for each range of a gather request; one entry for any other request.")
+      .def("make_stream_wait", &IoHandle::wait_stream, arg("stream"))
       .def("when_done", &IoHandle::when_done, arg("call"));
 }
 

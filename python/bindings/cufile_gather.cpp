@@ -11,7 +11,7 @@ namespace {
 // Collects the ranges of a gather request. Device memory is numbered by device and stream.
 struct Gather {
   GatherRequest request;
-  std::shared_ptr<HeldBuffers> held = hold_buffers();
+  std::shared_ptr<HeldBuffers> held = std::make_shared<HeldBuffers>();
 
   std::uint32_t memory_of(const HeldBuffer& buffer) {
     if (!buffer.on_device()) return 0;
@@ -41,13 +41,13 @@ struct Gather {
     return static_cast<std::uint32_t>(request.files.size() - 1);
   }
 
-  IoHandle* begin() {
+  PythonFuture begin() {
     std::shared_ptr<Operation> operation;
     {
       const GilRelease unlocked;
       operation = begin_gather(std::move(request));
     }
-    return new IoHandle(std::move(operation), held);
+    return make_future(std::move(operation), held);
   }
 };
 
@@ -58,7 +58,7 @@ void expect_length(nb::handle sequence, Py_ssize_t length, const char* what) {
   }
 }
 
-IoHandle* begin_vectored(NativeFile& file, Direction direction, nb::handle requests, bool exact, nb::handle stream) {
+PythonFuture begin_vectored(NativeFile& file, Direction direction, nb::handle requests, bool exact, nb::handle stream) {
   Gather gather;
   gather.request.direction = direction;
   gather.request.options.exact = exact;
@@ -70,7 +70,7 @@ IoHandle* begin_vectored(NativeFile& file, Direction direction, nb::handle reque
   return gather.begin();
 }
 
-IoHandle* begin_many(nb::handle requests, bool exact, nb::handle stream) {
+PythonFuture begin_many(nb::handle requests, bool exact, nb::handle stream) {
   Gather gather;
   gather.request.options.exact = exact;
   for (const nb::handle one : requests) {
@@ -83,8 +83,8 @@ IoHandle* begin_many(nb::handle requests, bool exact, nb::handle stream) {
   return gather.begin();
 }
 
-IoHandle* begin_packed(NativeFile& file, Direction direction, nb::handle buf, nb::handle sizes, nb::handle file_offsets,
-                       nb::handle buf_offsets, bool exact, nb::handle stream) {
+PythonFuture begin_packed(NativeFile& file, Direction direction, nb::handle buf, nb::handle sizes,
+                          nb::handle file_offsets, nb::handle buf_offsets, bool exact, nb::handle stream) {
   Gather gather;
   gather.request.direction = direction;
   gather.request.options.exact = exact;

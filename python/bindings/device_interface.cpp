@@ -132,7 +132,8 @@ const Torch* torch_names(PyObject* module) {
 
 // Null: it has not been imported.
 const Torch* imported_torch() {
-  PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch");  // borrowed
+  static PyObject* const name = PyUnicode_InternFromString("torch");
+  PyObject* const module = PyDict_GetItem(PyImport_GetModuleDict(), name);  // borrowed
   return module != nullptr ? torch_names(module) : nullptr;
 }
 

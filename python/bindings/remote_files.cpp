@@ -40,7 +40,7 @@ void open_remote(NativeRemoteFile* self, const std::string& uri, std::optional<s
 
 struct Parsed {
   RemoteRead read;
-  std::shared_ptr<HeldBuffers> held = hold_buffers();
+  std::shared_ptr<HeldBuffers> held = std::make_shared<HeldBuffers>();
 };
 
 Parsed parse(nb::handle buf, nb::handle size, nb::handle file_offset, nb::handle task_size, nb::handle stream,
@@ -73,13 +73,13 @@ Parsed parse(nb::handle buf, nb::handle size, nb::handle file_offset, nb::handle
   return out;
 }
 
-IoHandle* begin(NativeRemoteFile& file, Parsed parsed) {
+PythonFuture begin(NativeRemoteFile& file, Parsed parsed) {
   std::shared_ptr<Operation> operation;
   {
     const GilRelease unlocked;
     operation = file->begin_read(std::move(parsed.read));
   }
-  return new IoHandle(std::move(operation), parsed.held, /*caller_helps=*/false);
+  return make_future(std::move(operation), std::move(parsed.held), /*caller_helps=*/false);
 }
 
 // A signal whose handler raises ends the requests.
@@ -102,8 +102,8 @@ std::uint64_t read_now(NativeRemoteFile& file, Parsed parsed) {
   return operation->count();
 }
 
-IoHandle* begin_packed(NativeRemoteFile& file, nb::handle buf, nb::handle sizes, nb::handle file_offsets,
-                       nb::handle buf_offsets, bool exact, nb::handle stream) {
+PythonFuture begin_packed(NativeRemoteFile& file, nb::handle buf, nb::handle sizes, nb::handle file_offsets,
+                          nb::handle buf_offsets, bool exact, nb::handle stream) {
   Parsed parsed;
   parsed.read.exact = exact;
   HeldBuffer& buffer = parsed.held->all.emplace_back();

@@ -55,7 +55,7 @@ def preadv_many(
     requests: Iterable[tuple[CuFile, Any, int | None, int]], *, exact: bool = False, stream: Any = None
 ) -> IOFuture:
     """Starts to read ranges of many files by one request, each `(file, buf, size or None, file_offset)`."""
-    return IOFuture(_native.begin_many(requests, bool(exact), stream))
+    return _native.begin_many(requests, bool(exact), stream)
 
 
 def counters() -> dict[str, Any]:

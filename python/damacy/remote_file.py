@@ -212,7 +212,7 @@ class RemoteFile(_native.RemoteFile):
         exact: bool = False,
     ) -> IOFuture:
         """As `read`, but returns a future at once."""
-        return IOFuture(self.begin_read(buf, size, file_offset, task_size, stream, bool(exact)))
+        return self.begin_read(buf, size, file_offset, task_size, stream, bool(exact))
 
     def preadv_packed(
         self,
@@ -225,7 +225,7 @@ class RemoteFile(_native.RemoteFile):
         stream: Any = None,
     ) -> IOFuture:
         """Starts to read many ranges into one buffer; arguments as for `CuFile.preadv_packed`."""
-        return IOFuture(self.begin_packed(buf, sizes, file_offsets, buf_offsets, bool(exact), stream))
+        return self.begin_packed(buf, sizes, file_offsets, buf_offsets, bool(exact), stream)
 
     def __enter__(self) -> RemoteFile:
         return self

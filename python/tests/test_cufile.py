@@ -13,6 +13,7 @@ import pathlib
 import pickle
 import random
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -346,6 +347,24 @@ def test_a_future_returns_the_same_result_each_time(path):
             with pytest.raises(cufile.ShortReadError):
                 short.get()
         assert isinstance(short.exception(), cufile.ShortReadError)
+
+
+def test_futures_are_made_by_requests_only(path):
+    with CuFile(path) as f:
+        memory = np.zeros(8, np.uint8)
+        futures = [
+            f.pread(memory),
+            f.pread([memory, bytearray(4)]),
+            f.preadv([(memory, None, 0)]),
+            f.preadv_packed(memory, np.array([4]), np.array([0])),
+            cufile.preadv_many([(f, memory, None, 0)]),
+        ]
+        for future in futures:
+            assert type(future) is cufile.IOFuture and weakref.ref(future)() is future
+            assert not hasattr(future, "__dict__")
+        assert [future.get(1) for future in futures] == [8, 12, 8, 4, 8]
+    with pytest.raises(TypeError, match="returned by requests"):
+        cufile.IOFuture(futures[0])
 
 
 def test_the_waiting_thread_runs_parts_while_workers_are_paused(path):

@@ -63,7 +63,7 @@ class CuFile(_native.CuFile):
         The read stops at the end of the file; with `exact`, it then raises `ShortReadError`. Requests above `task_size`
         bytes are split into parts for the worker threads. `buf` is one buffer, or a list of buffers to fill in order.
         """
-        return IOFuture(self.begin_read(buf, size, file_offset, task_size, stream, exact))
+        return self.begin_read(buf, size, file_offset, task_size, stream, exact)
 
     def pwrite(
         self,
@@ -75,7 +75,7 @@ class CuFile(_native.CuFile):
         stream: Any = None,
     ) -> IOFuture:
         """Starts to write `size` bytes (default: the buffer's size) at `file_offset`, and returns a future."""
-        return IOFuture(self.begin_write(buf, size, file_offset, task_size, stream))
+        return self.begin_write(buf, size, file_offset, task_size, stream)
 
     def read_exact(
         self,
@@ -97,11 +97,11 @@ class CuFile(_native.CuFile):
         Ranges at most `coalesce_gap` bytes apart may share a system call. If a range fails, the whole request fails;
         the error's `range_index` is the index of that range.
         """
-        return IOFuture(self.begin_readv(requests, bool(exact), stream))
+        return self.begin_readv(requests, bool(exact), stream)
 
     def pwritev(self, requests: Iterable[tuple[Any, int | None, int]], *, stream: Any = None) -> IOFuture:
         """Starts to write many ranges. Raises `ValueError` if ranges overlap in the file."""
-        return IOFuture(self.begin_writev(requests, stream))
+        return self.begin_writev(requests, stream)
 
     def preadv_packed(
         self,
@@ -117,13 +117,13 @@ class CuFile(_native.CuFile):
 
         `buf_offsets` defaults to the running sum of `sizes`. No Python object is created per range.
         """
-        return IOFuture(self.begin_packed(True, buf, sizes, file_offsets, buf_offsets, bool(exact), stream))
+        return self.begin_packed(True, buf, sizes, file_offsets, buf_offsets, bool(exact), stream)
 
     def pwritev_packed(
         self, buf: Any, sizes: Any, file_offsets: Any, buf_offsets: Any = None, *, stream: Any = None
     ) -> IOFuture:
         """Starts to write many ranges from one buffer; arguments as for `preadv_packed`."""
-        return IOFuture(self.begin_packed(False, buf, sizes, file_offsets, buf_offsets, False, stream))
+        return self.begin_packed(False, buf, sizes, file_offsets, buf_offsets, False, stream)
 
     def raw_read(
         self, buf: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *, exact: bool = False

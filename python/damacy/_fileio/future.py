@@ -1,4 +1,4 @@
-"""Futures of file requests, and functions that wait for many of them. Knows native handles; not files."""
+"""Futures of file requests, and functions that wait for many of them. Knows nothing of files."""
 
 from __future__ import annotations
 
@@ -7,64 +7,32 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from damacy import _native
 from damacy._core.log import logger
 from damacy._fileio import memory
 
-if TYPE_CHECKING:
-    from damacy._native import IoHandle
 
-
-class IOFuture:
+class IOFuture(_native.IoHandle):
     """The future of one request; returned by methods of `CuFile`.
 
     The request keeps the file and the buffers alive until its last part has ended, even if the future is dropped.
     """
 
-    __slots__ = ("__weakref__", "_handle")
+    __slots__ = ()
 
     def __init__(self, handle: Any) -> None:
-        self._handle: IoHandle = handle
-
-    def done(self) -> bool:
-        """True after all parts have ended, with or without an error."""
-        return self._handle.done()
-
-    def get(self, timeout: float | None = None) -> int:
-        """Waits, and returns the number of bytes read or written, or raises the error.
-
-        Without a timeout, the caller's thread first runs parts that are still queued. Raises `TimeoutError` after
-        `timeout` seconds; the operation continues.
-        """
-        return self._handle.result(None if timeout is None else float(timeout))
-
-    result = get
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Waits, and returns the error or None."""
-        return self._handle.exception(None if timeout is None else float(timeout))
-
-    def cancel(self) -> bool:
-        """Cancels the parts that have not started. False if there were none, or if the request had already failed."""
-        return self._handle.cancel()
-
-    def cancelled(self) -> bool:
-        """True if `cancel` cancelled some parts and all others have ended."""
-        return self._handle.cancelled()
-
-    def counts(self) -> list[int]:
-        """Bytes read or written for each range of a gather request; one entry for any other request."""
-        return self._handle.counts()
+        raise TypeError("IOFuture: futures are returned by requests, not constructed")
 
     def wait_stream(self, stream: Any) -> int:
         """Waits only for the file I/O and makes `stream` wait for the copies. Returns the number of bytes."""
         number = memory.stream_number(stream)
-        return self._handle.wait_stream(memory.LEGACY_STREAM if number is None else number)
+        return self.make_stream_wait(memory.LEGACY_STREAM if number is None else number)
 
     def add_done_callback(self, fn: Callable[[IOFuture], Any]) -> None:
         """Calls `fn(self)` once: on the library's callback thread, or in this call if the operation has ended."""
-        self._handle.when_done(lambda: _call_logged(fn, self))
+        self.when_done(lambda: _call_logged(fn, self))
 
     def __await__(self) -> Generator[Any, None, int]:
         import asyncio
@@ -121,11 +89,11 @@ class IOFutureStream:
     __slots__ = ("__weakref__", "_handle")
 
     def __init__(self, handle: Any) -> None:
-        self._handle = handle
+        self._handle: _native.IoHandle = handle
 
     def check_bytes_done(self) -> int:
         """Waits for the request. Returns the number of bytes read or written, or raises its error."""
-        return int(self._handle.result(None))
+        return self._handle.get()
 
 
 class _Ended:

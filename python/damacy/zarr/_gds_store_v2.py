@@ -106,7 +106,7 @@ class GDSStore(DirectoryStore):
         """Many objects in one request; missing ones are left out."""
         contexts = contexts or {}
         found: dict[str, Any] = {}
-        requests = []
+        requests: list[Any] = []
         for key in keys:
             opened = _store_files.open_file(self.path, self._key(key, KeyError))
             if opened is None:
@@ -115,7 +115,7 @@ class GDSStore(DirectoryStore):
             like = contexts[key].get("meta_array") if key in contexts else None
             found[key] = bytearray(opened[1]) if is_document and like is None else self._memory(opened[1], like)
             requests.append((opened[0], found[key], None, 0))
-        cufile.IOFuture(_native.begin_many(requests, True, None)).get()
+        cufile.preadv_many(requests, exact=True).get()
         return {key: bytes(value) if isinstance(value, bytearray) else value for key, value in found.items()}
 
     def __contains__(self, key: object) -> bool:

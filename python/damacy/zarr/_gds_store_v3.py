@@ -195,7 +195,7 @@ class GDSStore(zarr.storage.LocalStore):
         file, size = opened
         offset, length = _clamped(byte_range, size)
         landing = _Landing(prototype or default_buffer_prototype(), length)
-        return cufile.IOFuture(file.begin_read(landing.memory, length, offset, None, None, True)), landing
+        return file.begin_read(landing.memory, length, offset, None, None, True), landing
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Buffer | None:
         """The bytes of an object or of a range of it; None if it is missing or not a regular file."""
@@ -232,7 +232,7 @@ class GDSStore(zarr.storage.LocalStore):
             offset, length = _clamped(byte_range, opened[1])
             landings[-1] = _Landing(prototype, length)
             requests.append((opened[0], landings[-1].memory, length, offset))
-        return cufile.IOFuture(_native.begin_many(requests, True, None)), landings
+        return cufile.preadv_many(requests, exact=True), landings
 
     async def get_partial_values(self, prototype: Any, key_ranges: Iterable[tuple[str, Any]]) -> list[Buffer | None]:
         """One buffer for each (key, range), in order; None for a missing key."""
@@ -248,7 +248,7 @@ class GDSStore(zarr.storage.LocalStore):
         places = [_clamped(byte_range, size) for byte_range in byte_ranges]
         landings = [_Landing(prototype, length) for _, length in places]
         requests = [(landing.memory, length, offset) for landing, (offset, length) in zip(landings, places)]
-        return cufile.IOFuture(file.begin_readv(requests, True, None)), landings
+        return file.begin_readv(requests, True, None), landings
 
     async def get_ranges(
         self,

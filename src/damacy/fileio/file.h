@@ -58,26 +58,32 @@ enum class IoWay : std::size_t { inline_, pread, io_uring, direct, staging, cufi
 constexpr std::size_t kIoWays = 6;
 constexpr std::array<const char*, kIoWays> kIoWayNames{"inline", "pread", "io_uring", "direct", "staging", "cufile"};
 
-// Exact counters: of one file, or of the process. Counting is lock-free.
+// Exact counters: of one file, or of the process. Counting is lock-free. Counters that several threads add to at the
+// same time are on cache lines of their own.
 struct IoCounters {
+  static constexpr std::size_t kCacheLine = 64;
+  static constexpr std::size_t kTimes = 40;  // parts are counted by the logarithm of their time
   using Count = std::atomic<std::uint64_t>;
-  struct Traffic {
+  struct alignas(kCacheLine) Traffic {
     Count bytes{0}, calls{0};
   };
 
   std::array<std::array<Traffic, 2>, kIoWays> traffic;  // [way][0: read, 1: write]
-  Count parts{0};
+  alignas(kCacheLine) Count parts{0};
   Count short_reads{0};
   Count retries{0};
-  Count resident_bytes{0};  // reads that were tried without waiting and found their bytes in the page cache
-  Count cold_bytes{0};      // ... and did not
-  Count copies{0};
+  alignas(kCacheLine) Count resident_bytes{0};  // reads tried without waiting that found their bytes in the page cache
+  Count cold_bytes{0};                          // ... and did not
+  alignas(kCacheLine) Count copies{0};
   Count copy_batches{0};
-  Count host_waits{0};                   // for a device
-  Count pinned_bytes{0};                 // held now
-  std::array<Count, 40> part_us_log2{};  // parts that took [2^(i-1), 2^i) microseconds
+  Count host_waits{0};                                           // for a device
+  Count pinned_bytes{0};                                         // held now
+  alignas(kCacheLine) std::array<Count, kTimes> part_us_log2{};  // parts that took [2^(i-1), 2^i) microseconds
 
   static void add(Count& count, std::uint64_t n) noexcept { count.fetch_add(n, std::memory_order_relaxed); }
+  static std::size_t place_of_time(std::uint64_t microseconds) noexcept {
+    return static_cast<std::size_t>(std::bit_width(microseconds)) % kTimes;
+  }
 
   void moved(IoWay way, bool writing, std::uint64_t bytes, std::uint64_t calls) noexcept {
     Traffic& t = traffic[static_cast<std::size_t>(way)][writing ? 1 : 0];
@@ -86,7 +92,7 @@ struct IoCounters {
   }
   void part_took(std::uint64_t microseconds) noexcept {
     add(parts, 1);
-    add(part_us_log2[static_cast<std::size_t>(std::bit_width(microseconds)) % part_us_log2.size()], 1);
+    add(part_us_log2[place_of_time(microseconds)], 1);
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
+#include "damacy/fileio/detail/count_batch.h"
 #include "damacy/fileio/io_pool.h"
 
 namespace damacy {
@@ -68,8 +69,12 @@ void count_short_read(File& file) noexcept {
 PartClock::~PartClock() {
   if (!counts_) return;
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began_);
-  for (IoCounters* counters : {&file_.counters(), &process_counters()})
-    counters->part_took(static_cast<std::uint64_t>(took.count()));
+  const auto microseconds = static_cast<std::uint64_t>(took.count());
+  if (CountBatch* const batch = CountBatch::current(); batch != nullptr) {
+    batch->part_took(file_, microseconds);
+    return;
+  }
+  for (IoCounters* counters : {&file_.counters(), &process_counters()}) counters->part_took(microseconds);
 }
 
 std::shared_ptr<Operation> begin_operation(std::unique_ptr<IoJob> job, std::uint64_t bytes, bool queue, bool is_small) {
@@ -78,6 +83,7 @@ std::shared_ptr<Operation> begin_operation(std::unique_ptr<IoJob> job, std::uint
   operation->helpers = helpers_for(bytes);
   if (!queue || !operation->has_parts()) return operation;
   operation->when_ended = [](Operation& ended) { IoPool::process().forget(ended); };
+  if (operation->is_small) operation->help = [](Operation& awaited) { return IoPool::process().help(awaited); };
   IoPool::process().submit(operation);
   return operation;
 }

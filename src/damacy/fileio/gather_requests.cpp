@@ -88,15 +88,18 @@ class GatherJob final : public IoJob {
 
   // One batch of copies for all runs of a group.
   void run_staged(File& file, const Run& group, Operation& operation) {
+    std::vector<std::vector<Slice>> slices;
     std::vector<detail::DeviceRun> device_runs;
-    for (std::size_t r = group.first; r < group.first + group.count; ++r)
-      device_runs.push_back({cuts_[runs_[r].first].offset, slices_of(runs_[r])});
-    const auto results = detail::move_staged(file, detail::way_of(request_.direction), device_runs, operation);
+    for (std::size_t r = group.first; r < group.first + group.count; ++r) {
+      slices.push_back(slices_of(runs_[r]));
+      device_runs.push_back({cuts_[runs_[r].first].offset, slices.back()});
+    }
+    detail::move_staged(file, detail::way_of(request_.direction), device_runs, operation);
     for (std::size_t r = 0; r < group.count; ++r) {
       const Run& run = runs_[group.first + r];
       for (std::size_t i = run.first; i < run.first + run.count; ++i)
-        settle(file, cuts_[i], device_runs[r].offset, results[r], operation);
-      if (results[r].error != 0) return;
+        settle(file, cuts_[i], device_runs[r].offset, device_runs[r].result, operation);
+      if (device_runs[r].result.error != 0) return;
     }
   }
 

@@ -10,6 +10,7 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
+#include "damacy/fileio/detail/count_batch.h"
 #include "damacy/fileio/detail/staged_group.h"
 
 namespace damacy {
@@ -30,7 +31,7 @@ IoPool& IoPool::process() {
 
 void IoPool::submit(std::shared_ptr<Operation> operation) {
   const std::uint64_t device = operation->job().block_device();
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   if (shut_down_) throw Error(Status::shutdown, "the process is ending", "closed");
   if (!paused_) start_workers(operation->helpers, /*must_start=*/indices_.empty());
   auto at = std::find_if(queues_.begin(), queues_.end(), [&](const Queue& q) { return q.block_device == device; });
@@ -41,10 +42,10 @@ void IoPool::submit(std::shared_ptr<Operation> operation) {
   place.at = at->operations.insert(at->operations.end(), std::move(operation));
   place.is_queued = true;
   if (paused_) return;
-  if (parts > 1)
-    wake_some(parts, helpers);
-  else
-    wake_next();
+  if (parts > 1) return wake_some(parts, helpers);
+  const std::shared_ptr<Idle> next = next_to_wake();
+  lock.unlock();
+  if (next != nullptr) next->wake.notify_one();
 }
 
 void IoPool::take_out(Operation& operation) {
@@ -61,27 +62,28 @@ void IoPool::forget(const Operation& operation) noexcept {
   take_out(*gone);
 }
 
-void IoPool::wake(Idle& worker) {
+void IoPool::set_woken(Idle& worker) {
   worker.is_woken = true;
   ++on_their_way_;
   wake_ups_.fetch_add(1, std::memory_order_relaxed);
-  worker.wake.notify_one();
 }
 
-void IoPool::wake_next() {
-  if (on_their_way_ > 0 || idle_.empty()) return;
+std::shared_ptr<IoPool::Idle> IoPool::next_to_wake() {
+  if (on_their_way_ > 0 || idle_.empty()) return nullptr;
   const auto first = idle_.begin();
-  if (!needs_worker(first->first)) return;
-  Idle& worker = *first->second;
+  if (!needs_worker(first->first)) return nullptr;
+  const std::shared_ptr<Idle> worker = first->second;
   idle_.erase(first);
-  wake(worker);
+  set_woken(*worker);
+  return worker;
 }
 
 void IoPool::wake_some(std::uint64_t most, std::uint64_t helpers) {
   for (; most > 0 && !idle_.empty() && idle_.begin()->first < helpers; --most) {
-    Idle& worker = *idle_.begin()->second;
+    Idle& worker = *idle_.begin()->second;  // its thread keeps it, and needs the lock to go on
     idle_.erase(idle_.begin());
-    wake(worker);
+    set_woken(worker);
+    worker.wake.notify_one();
   }
 }
 
@@ -131,21 +133,51 @@ bool IoPool::needs_worker(std::size_t index) const {
   });
 }
 
-// Parts of small operations that follow each other: this worker's share of what waits, or a batch if they end fast.
-void IoPool::claim_small(Queue& queue, std::size_t index, Work& work) {
-  const std::size_t share = queue.operations.size() / std::max<std::size_t>(indices_.size(), 1);
-  const std::size_t most = std::clamp<std::size_t>(share, small_is_slow_ ? 1 : kSmallBatch, kSmallAtOnce);
+std::size_t IoPool::small_share(const Waiting& waiting, std::size_t threads) const {
+  const std::size_t share = waiting.size() / std::max<std::size_t>(threads, 1);
+  return std::clamp<std::size_t>(share, small_is_slow_ ? 1 : kSmallBatch, kSmallAtOnce);
+}
+
+IoPool::SmallParts IoPool::claim_from(Waiting& waiting, Waiting::iterator first, std::size_t index, std::size_t most) {
+  SmallParts parts;
+  parts.reserve(most);  // no part is claimed that could not be kept
   std::uint64_t bytes = 0;
-  for (auto at = queue.operations.begin(); at != queue.operations.end() && work.small.size() < most;) {
+  for (auto at = first; at != waiting.end() && parts.size() < most;) {
     const std::shared_ptr<Operation> operation = *at++;
     if (!operation->is_small || operation->helpers <= index) break;
     bytes += operation->job().range_bytes(0);
-    if (bytes > kSmallBytes && !work.small.empty()) break;
+    if (bytes > kSmallBytes && !parts.empty()) break;
     take_out(*operation);  // first: a claim may end the operation, which then is forgotten
-    if (const auto part = operation->claim()) work.small.emplace_back(operation, *part);
+    if (const auto part = operation->claim()) parts.emplace_back(operation, *part);
   }
+  return parts;
+}
+
+void IoPool::claim_small(Queue& queue, std::size_t index, Work& work) {
+  work.small =
+      claim_from(queue.operations, queue.operations.begin(), index, small_share(queue.operations, indices_.size()));
   if (!work.small.empty())
     work.small_work = small_work_.insert(small_work_.end(), SmallWork{queue.block_device, index});
+}
+
+bool IoPool::help(Operation& operation) {
+  SmallParts parts;
+  if (!operation.is_parents()) {
+    const Lock lock(mutex_);
+    if (operation.place.is_queued) {
+      Waiting& waiting = *operation.place.queue;
+      // Reads that wait for storage gain nothing by a batch, and the caller would wait for each of them.
+      const bool is_alone = paused_ || small_is_slow_;
+      const std::size_t most = is_alone ? 1 : small_share(waiting, indices_.size() + 1);
+      parts = claim_from(waiting, operation.place.at, /*index=*/0, most);
+    }
+  }
+  if (parts.empty()) return operation.run_one();
+  const bool is_slow = run_small(parts);
+  parts.clear();  // operations may end with it
+  const Lock lock(mutex_);
+  small_is_slow_ = is_slow;
+  return true;
 }
 
 IoPool::Work IoPool::pick(std::size_t index) {
@@ -169,10 +201,10 @@ IoPool::Work IoPool::pick(std::size_t index) {
   return work;
 }
 
-bool IoPool::wait_for_work(Lock& lock, std::size_t index) {
-  Idle self;
-  idle_[index] = &self;
-  const bool in_time = self.wake.wait_for(lock, kIdle, [&]() DAMACY_REQUIRES(mutex_) { return self.is_woken; });
+bool IoPool::wait_for_work(Lock& lock, std::size_t index, const std::shared_ptr<Idle>& self) {
+  self->is_woken = false;
+  idle_[index] = self;
+  const bool in_time = self->wake.wait_for(lock, kIdle, [&]() DAMACY_REQUIRES(mutex_) { return self->is_woken; });
   if (in_time)
     --on_their_way_;
   else
@@ -181,15 +213,18 @@ bool IoPool::wait_for_work(Lock& lock, std::size_t index) {
 }
 
 void IoPool::serve(std::size_t index, std::uint64_t generation) {
+  const auto self = std::make_shared<Idle>();
   Lock lock(mutex_);
   while (generation_ == generation && !shut_down_) {
     Work work = paused_ ? Work{} : pick(index);
-    if (!paused_) wake_next();
+    const std::shared_ptr<Idle> next = paused_ ? nullptr : next_to_wake();
     if (work.is_empty()) {
-      if (!wait_for_work(lock, index) && (paused_ || first_for(index) == nullptr)) break;
+      if (next != nullptr) next->wake.notify_one();
+      if (!wait_for_work(lock, index, self) && (paused_ || first_for(index) == nullptr)) break;
       continue;
     }
     lock.unlock();
+    if (next != nullptr) next->wake.notify_one();
     bool is_slow = false;
     if (work.operation != nullptr)
       run(*work.operation, generation);
@@ -219,6 +254,7 @@ void IoPool::run(Operation& operation, std::uint64_t generation) const {
 bool IoPool::run_small(const SmallParts& parts) {
   const auto began = std::chrono::steady_clock::now();
   {
+    const detail::CountBatch counts;
     const detail::StagedGroup group;  // of their copies
     for (const auto& [operation, part] : parts) operation->run(part);
   }

@@ -26,6 +26,9 @@ class IoPool {
   // then the operation is not queued.
   void submit(std::shared_ptr<Operation> operation);
   void forget(const Operation& operation) noexcept;  // it has ended: the queue holds it no longer
+  // Runs the part of a small operation on the calling thread, as one batch with small ones that wait behind it; alone
+  // while the pool is paused. False: it was not left to start.
+  bool help(Operation& operation);
   // Waits for running parts and replaces the workers; queued parts run on new ones.
   void replace_workers();
   void pause(bool paused);  // workers start no part; waiting callers still do
@@ -37,16 +40,17 @@ class IoPool {
   void shut_down(std::chrono::milliseconds patience);
 
  private:
+  using Waiting = std::list<std::shared_ptr<Operation>>;
   struct Queue {
     std::uint64_t block_device;
-    std::list<std::shared_ptr<Operation>> operations;  // with parts to claim, as far as is known
+    Waiting operations;  // with parts to claim, as far as is known
   };
   // A worker that runs small operations of one block device, and then looks for more of them.
   struct SmallWork {
     std::uint64_t block_device;
     std::size_t index;
   };
-  struct Idle {  // a worker that waits
+  struct Idle {  // a worker that waits; whoever wakes it keeps this meanwhile, as it may end
     Condition wake;
     bool is_woken = false;
   };
@@ -61,21 +65,26 @@ class IoPool {
 
   void serve(std::size_t index, std::uint64_t generation);
   void run(Operation& operation, std::uint64_t generation) const;
-  static bool run_small(const SmallParts& parts);                             // whether they were slow
-  bool wait_for_work(Lock& lock, std::size_t index) DAMACY_REQUIRES(mutex_);  // false: there was none for long
+  static bool run_small(const SmallParts& parts);  // whether they were slow
+  // False: there was none for long.
+  bool wait_for_work(Lock& lock, std::size_t index, const std::shared_ptr<Idle>& self) DAMACY_REQUIRES(mutex_);
   Work pick(std::size_t index) DAMACY_REQUIRES(mutex_);
   void claim_small(Queue& queue, std::size_t index, Work& work) DAMACY_REQUIRES(mutex_);
+  // At most `most` parts of small operations that follow each other in a queue, which worker `index` may run.
+  static SmallParts claim_from(Waiting& waiting, Waiting::iterator first, std::size_t index, std::size_t most);
+  // How many small operations one of `threads` threads takes: its share of what waits, or a batch if they end fast.
+  std::size_t small_share(const Waiting& waiting, std::size_t threads) const DAMACY_REQUIRES(mutex_);
   std::shared_ptr<Operation> first_for(std::size_t index) DAMACY_REQUIRES(mutex_);  // null: nothing for this worker
   // Whether the operations that wait there are few, and can be left to workers that run small ones now.
   bool is_soon_taken(const Queue& queue) const DAMACY_REQUIRES(mutex_);
   bool needs_worker(std::size_t index) const DAMACY_REQUIRES(mutex_);
   static void take_out(Operation& operation);  // with the lock held
-  // Wakes an idle worker if there is work for it, unless another one is on its way: that one wakes the next. Small
-  // operations wait until a batch of copies has come together, as long as they end fast and a worker will look for
-  // them.
-  void wake_next() DAMACY_REQUIRES(mutex_);
+  // An idle worker if there is work for it, unless another one is on its way: that one wakes the next. Small operations
+  // wait until a batch of copies has come together, as long as they end fast and a worker will look for them. The
+  // caller notifies it after it has unlocked the mutex, which the worker takes. Null: none.
+  std::shared_ptr<Idle> next_to_wake() DAMACY_REQUIRES(mutex_);
   void wake_some(std::uint64_t most, std::uint64_t helpers) DAMACY_REQUIRES(mutex_);
-  void wake(Idle& worker) DAMACY_REQUIRES(mutex_);
+  void set_woken(Idle& worker) DAMACY_REQUIRES(mutex_);
   void wake_all() DAMACY_REQUIRES(mutex_);
   void start_workers(std::size_t wanted, bool must_start) DAMACY_REQUIRES(mutex_);
   bool may_go_on(std::uint64_t generation) const noexcept {
@@ -83,8 +92,8 @@ class IoPool {
   }
 
   mutable Mutex mutex_;
-  std::map<std::size_t, Idle*> idle_ DAMACY_GUARDED_BY(mutex_);  // not woken yet
-  std::size_t on_their_way_ DAMACY_GUARDED_BY(mutex_) = 0;       // woken workers that do not run yet
+  std::map<std::size_t, std::shared_ptr<Idle>> idle_ DAMACY_GUARDED_BY(mutex_);  // not woken yet
+  std::size_t on_their_way_ DAMACY_GUARDED_BY(mutex_) = 0;                       // woken workers that do not run yet
   std::atomic<std::uint64_t> wake_ups_{0};
   Condition left_;                                     // a worker is gone
   std::list<Queue> queues_ DAMACY_GUARDED_BY(mutex_);  // the next to be served first

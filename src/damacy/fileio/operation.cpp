@@ -26,25 +26,13 @@ std::optional<SteadyTime> until(std::optional<std::chrono::nanoseconds> timeout)
 
 }  // namespace
 
-struct Operation::Outcome {
-  Mutex mutex;
-  Condition changed;
-  bool cancel_asked DAMACY_GUARDED_BY(mutex) = false;
-  std::uint64_t failed_at DAMACY_GUARDED_BY(mutex) = ~std::uint64_t{0};
-  std::exception_ptr error DAMACY_GUARDED_BY(mutex);
-  std::vector<Event> copies DAMACY_GUARDED_BY(mutex);
-  std::vector<std::function<void()>> calls DAMACY_GUARDED_BY(mutex);
-  bool settled DAMACY_GUARDED_BY(mutex) = false;
-};
-
 Operation::Operation(std::unique_ptr<IoJob> job)
     : job_(std::move(job)),
       parts_(job_->parts()),
       epoch_(fork_epoch()),
       ranges_(job_->ranges()),
       got_many_(ranges_ == 1 ? nullptr : std::make_unique<std::atomic<std::uint64_t>[]>(ranges_)),
-      got_(ranges_ == 1 ? &got_one_ : got_many_.get()),
-      outcome_(std::make_unique<Outcome>()) {
+      got_(ranges_ == 1 ? &got_one_ : got_many_.get()) {
   for (std::uint64_t r = 0; r < ranges_; ++r) got_[r] = job_->range_bytes(r);
   if (parts_ > 0) return;
   closed_ = ended_ = true;
@@ -95,10 +83,10 @@ void Operation::leave() noexcept {
 
 bool Operation::drop_rest(bool as_cancelled) {
   {
-    const Lock lock(outcome_->mutex);
-    if (as_cancelled && outcome_->error != nullptr) return false;
+    const Lock lock(outcome_.mutex);
+    if (as_cancelled && outcome_.error != nullptr) return false;
     if (next_.exchange(parts_, std::memory_order_acq_rel) >= parts_) return false;
-    if (as_cancelled) outcome_->cancel_asked = true;
+    if (as_cancelled) outcome_.cancel_asked = true;
   }
   if (as_cancelled) job_->stop();
   leave();
@@ -113,36 +101,36 @@ void Operation::short_at(std::uint64_t range, std::uint64_t bytes) noexcept {
 
 void Operation::failed(std::uint64_t position, std::exception_ptr error) noexcept {
   {
-    const Lock lock(outcome_->mutex);
-    if (outcome_->cancel_asked) return;
-    if (outcome_->error == nullptr || position < outcome_->failed_at) {
-      outcome_->error = std::move(error);
-      outcome_->failed_at = position;
+    const Lock lock(outcome_.mutex);
+    if (outcome_.cancel_asked) return;
+    if (outcome_.error == nullptr || position < outcome_.failed_at) {
+      outcome_.error = std::move(error);
+      outcome_.failed_at = position;
     }
   }
   drop_rest(/*as_cancelled=*/false);
 }
 
 void Operation::copies_until(Event event) {
-  const Lock lock(outcome_->mutex);
-  outcome_->copies.push_back(std::move(event));
+  const Lock lock(outcome_.mutex);
+  outcome_.copies.push_back(std::move(event));
 }
 
 void Operation::finish() noexcept {
   if (closed_.exchange(true, std::memory_order_acq_rel)) return;
   bool somebody_listens = false;
   {
-    const Lock lock(outcome_->mutex);
-    if (outcome_->error == nullptr && !outcome_->cancel_asked) outcome_->error = job_->verdict(*this);
-    state_ = outcome_->cancel_asked ? State::cancelled : State::done;
+    const Lock lock(outcome_.mutex);
+    if (outcome_.error == nullptr && !outcome_.cancel_asked) outcome_.error = job_->verdict(*this);
+    state_ = outcome_.cancel_asked ? State::cancelled : State::done;
     // Who waits for the file to close finds this ended; who waits for this finds its files let go: they ask under the
     // lock.
     ended_.store(true, std::memory_order_release);
     job_->ended();
     released_.store(true, std::memory_order_release);
-    somebody_listens = !outcome_->calls.empty();
-    outcome_->changed.notify_all();
+    somebody_listens = !outcome_.calls.empty();
   }
+  outcome_.changed.notify_all();  // without the lock, which the woken take
   if (when_ended) when_ended(*this);
   if (somebody_listens) notify_callbacks();
 }
@@ -157,26 +145,28 @@ bool Operation::done() {
   return true;
 }
 
+void Operation::run_waiting_parts(const std::function<void()>& interrupted) {
+  while (help != nullptr ? help(*this) : run_one())
+    if (interrupted) interrupted();
+}
+
 bool Operation::wait_parts(std::optional<std::chrono::nanoseconds> timeout, const std::function<void()>& interrupted) {
   if (released_.load(std::memory_order_acquire)) return true;
   const auto end = until(timeout);
-  if (!timeout && !parts_ended()) {
-    while (run_one())
-      if (interrupted) interrupted();
-  }
-  Lock lock(outcome_->mutex);
+  if (!timeout && !parts_ended()) run_waiting_parts(interrupted);
+  Lock lock(outcome_.mutex);
   while (!parts_ended()) {
     const auto now = std::chrono::steady_clock::now();
     if (end && now >= *end) return false;
     if (interrupted) {
-      outcome_->changed.wait_until(lock, end ? std::min(*end, now + kLook) : now + kLook);
+      outcome_.changed.wait_until(lock, end ? std::min(*end, now + kLook) : now + kLook);
       lock.unlock();
       interrupted();
       lock.lock();
     } else if (end) {
-      outcome_->changed.wait_until(lock, *end);
+      outcome_.changed.wait_until(lock, *end);
     } else {
-      outcome_->changed.wait(lock);
+      outcome_.changed.wait(lock);
     }
   }
   return true;
@@ -205,8 +195,8 @@ bool Operation::await_copies(std::optional<SteadyTime> end, const std::function<
       }
     }
   } catch (const Error&) {
-    const Lock lock(outcome_->mutex);
-    if (outcome_->error == nullptr) outcome_->error = std::current_exception();
+    const Lock lock(outcome_.mutex);
+    if (outcome_.error == nullptr) outcome_.error = std::current_exception();
   }
   return true;
 }
@@ -228,13 +218,13 @@ void Operation::run_all(const std::function<void()>& interrupted) {
 }
 
 const std::vector<Event>& Operation::copies() const DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-  return outcome_->copies;  // none is added after parts_ended()
+  return outcome_.copies;  // none is added after parts_ended()
 }
 
 std::exception_ptr Operation::error() const DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-  if (is_parents()) return outcome_->error;  // asked only when it ended before the fork
-  const Lock lock(outcome_->mutex);
-  return outcome_->error;
+  if (is_parents()) return outcome_.error;  // asked only when it ended before the fork
+  const Lock lock(outcome_.mutex);
+  return outcome_.error;
 }
 
 std::uint64_t Operation::count() const noexcept {
@@ -251,13 +241,13 @@ std::vector<std::uint64_t> Operation::counts() const {
 
 void Operation::when_done(std::function<void()> call) {
   {
-    const Lock lock(outcome_->mutex);
+    const Lock lock(outcome_.mutex);
     if (!parts_ended()) {
-      outcome_->calls.push_back(std::move(call));
+      outcome_.calls.push_back(std::move(call));
       return;
     }
-    if (!outcome_->copies.empty() && !outcome_->settled) {
-      outcome_->calls.push_back(std::move(call));
+    if (!outcome_.copies.empty() && !outcome_.settled) {
+      outcome_.calls.push_back(std::move(call));
       call = nullptr;
     }
   }
@@ -275,9 +265,9 @@ void Operation::settle() {
   await_copies(std::nullopt, {});
   std::vector<std::function<void()>> calls;
   {
-    const Lock lock(outcome_->mutex);
-    outcome_->settled = true;
-    calls.swap(outcome_->calls);
+    const Lock lock(outcome_.mutex);
+    outcome_.settled = true;
+    calls.swap(outcome_.calls);
   }
   for (const auto& call : calls) call();
 }

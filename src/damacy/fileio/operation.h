@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
 
 namespace damacy {
@@ -71,7 +72,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   bool done();  // all parts and copies have ended
   bool parts_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
   // Waits for parts and copies; false if not done within `timeout`. Without a timeout the caller first runs waiting
-  // parts. `interrupted` is called every 50 ms on the calling thread and may throw.
+  // parts; with a small operation also those that wait behind it. `interrupted` is called every 50 ms on the calling
+  // thread and may throw.
   bool wait(std::optional<std::chrono::nanoseconds> timeout, const std::function<void()>& interrupted = {});
   bool wait_parts(std::optional<std::chrono::nanoseconds> timeout, const std::function<void()>& interrupted = {});
   // Runs every part that is left and waits for those of others. What `interrupted` throws leaves after the running
@@ -91,8 +93,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   bool is_parents() const noexcept;  // of the process this one was forked from: nothing of it may be touched
   IoJob& job() const noexcept { return *job_; }
   std::uint64_t helpers = 1;                   // so many workers may join
-  bool is_small = false;                       // one part of a few bytes: a worker takes several of them at once
+  bool is_small = false;                       // one part of a few bytes: a thread takes several of them at once
   std::function<void(Operation&)> when_ended;  // set before it starts; called once, at the end of the last part
+  bool (*help)(Operation&) = nullptr;  // set before it starts: runs parts, not only its own. False: none was left
 
   // Where the pool holds it. Written under the pool's lock.
   struct QueuePlace {
@@ -104,7 +107,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
  private:
   void leave() noexcept;
-  void finish() noexcept;            // the last part has ended
+  void finish() noexcept;  // the last part has ended
+  void run_waiting_parts(const std::function<void()>& interrupted);
   void notify_callbacks() noexcept;  // on the callback thread
   void settle();                     // waits for the copies; then runs the callbacks of when_done()
   bool await_copies(std::optional<std::chrono::steady_clock::time_point> until,
@@ -126,8 +130,17 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::atomic<bool> released_{false};  // ended, and its job has let go of the files
   std::atomic<State> state_{State::running};
 
-  struct Outcome;
-  const std::unique_ptr<Outcome> outcome_;  // under its own mutex
+  struct Outcome {
+    Mutex mutex;
+    Condition changed;
+    bool cancel_asked DAMACY_GUARDED_BY(mutex) = false;
+    std::uint64_t failed_at DAMACY_GUARDED_BY(mutex) = ~std::uint64_t{0};
+    std::exception_ptr error DAMACY_GUARDED_BY(mutex);
+    std::vector<Event> copies DAMACY_GUARDED_BY(mutex);
+    std::vector<std::function<void()>> calls DAMACY_GUARDED_BY(mutex);
+    bool settled DAMACY_GUARDED_BY(mutex) = false;
+  };
+  mutable Outcome outcome_;
 };
 
 // What callers of CuFile get. Cheap to copy. The request keeps its file until its last part has ended, also if the

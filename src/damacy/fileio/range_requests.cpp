@@ -39,12 +39,13 @@ class TransferJob final : public IoJob {
     if (operation.limit(0) <= begin) return;  // the file ends before it
     const detail::PartClock clock(*request_.file);
     const std::uint64_t size = std::min(part_, size_ - begin);
-    const std::vector<Slice> slices = slices_of(begin, size);
-    const std::uint64_t offset = request_.offset + begin;
-    const RunResult moved =
-        by_ring_ ? detail::read_by_ring(*request_.file, offset, slices)
-                 : detail::move_run(*request_.file, detail::way_of(request_.direction), offset, slices, operation);
-    settle(begin, size, moved, operation);
+    if (ends_.empty()) {
+      const FileMemory& memory = request_.memory.front();
+      const Slice slice{memory.data + begin, size, memory.device.get()};
+      settle(begin, size, move(begin, {&slice, 1}, operation), operation);
+    } else {
+      settle(begin, size, move(begin, slices_of(begin, size), operation), operation);
+    }
   }
 
   void ended() noexcept override { file_.reset(); }
@@ -56,8 +57,14 @@ class TransferJob final : public IoJob {
   }
 
  private:
+  RunResult move(std::uint64_t begin, std::span<const Slice> slices, Operation& operation) const {
+    const std::uint64_t offset = request_.offset + begin;
+    if (by_ring_) return detail::read_by_ring(*request_.file, offset, slices);
+    return detail::move_run(*request_.file, detail::way_of(request_.direction), offset, slices, operation);
+  }
+
+  // Of several memories.
   std::vector<Slice> slices_of(std::uint64_t begin, std::uint64_t size) const {
-    if (ends_.empty()) return {{request_.memory.front().data + begin, size, request_.memory.front().device.get()}};
     std::vector<Slice> out;
     auto at = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
     while (size > 0) {

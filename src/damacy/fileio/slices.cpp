@@ -1,15 +1,16 @@
 // Host memory: vectors for one system call, direct middles, gaps into a scrap of memory.
 #include "damacy/fileio/detail/slices.h"
 
-#include "damacy/fileio/detail/uring.h"
-#include "damacy/fileio/engine_choice.h"
-
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "damacy/fileio/detail/count_batch.h"
+#include "damacy/fileio/detail/uring.h"
+#include "damacy/fileio/engine_choice.h"
 
 namespace damacy::detail {
 namespace {
@@ -122,6 +123,8 @@ RunResult move_direct(File& file, Way way, std::uint64_t offset, const Slice& sl
 }  // namespace
 
 void count_moved(File& file, IoWay way, Way direction, const Moved& moved) {
+  if (CountBatch* const batch = CountBatch::current(); batch != nullptr && direction == Way::read)
+    return batch->read(file, way, moved);
   for (IoCounters* counters : {&file.counters(), &process_counters()}) {
     counters->moved(way, direction == Way::write, moved.bytes, moved.calls);
     if (moved.retries > 0) IoCounters::add(counters->retries, moved.retries);
@@ -203,8 +206,9 @@ RunResult move_run(File& file, Way way, std::uint64_t offset, std::span<const Sl
       size = slices[first].size;
       moved = move_by_cufile(file, way, offset + all.bytes, slices[first]);
     } else if (on_device) {
-      const DeviceRun run{offset + all.bytes, {some.begin(), some.end()}};
-      moved = move_staged(file, way, {&run, 1}, operation).front();
+      DeviceRun run{offset + all.bytes, some};
+      move_staged(file, way, {&run, 1}, operation);
+      moved = run.result;
     } else {
       moved = move_host(file, way, offset + all.bytes, some, IoWay::pread);
     }

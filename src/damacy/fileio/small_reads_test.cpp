@@ -1,5 +1,6 @@
 // Many small reads into a device's memory: how workers share them, what they cost, and what a failure leaves.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <fstream>
 #include <random>
@@ -165,6 +166,53 @@ TEST_P(SmallReads, that_wait_share_batches_of_copies) {
   EXPECT_EQ(file->counters().copy_batches, (kCount + 15) / 16);
 }
 
+TEST_P(SmallReads, that_wait_behind_an_awaited_one_share_the_callers_batch) {
+  const auto gate = std::make_shared<GatedCalls>(1 << 30);
+  const auto first = begin(0, gate);
+  gate->wait_for(1);  // the only worker is busy
+  file = File::open({path, AT_FDCWD}, OpenFlags::parse("r"));
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 1; i < kCount; ++i) operations.push_back(begin(i));
+  EXPECT_TRUE(operations[2]->wait(std::nullopt));
+  for (std::size_t i = 0; i < operations.size(); ++i) EXPECT_EQ(operations[i]->parts_ended(), 2 <= i && i < 18) << i;
+  EXPECT_EQ(file->counters().copies, 16U);
+  EXPECT_EQ(file->counters().copy_batches, 1U);
+  expect_bytes(3);
+  gate->open();
+  wait(first);
+  for (const auto& operation : operations) wait(operation);
+  for (std::size_t i = 0; i < kCount; ++i) expect_bytes(i);
+}
+
+TEST_P(SmallReads, that_wait_stay_in_the_queue_while_it_is_paused) {
+  IoPool::process().pause(true);
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 0; i < 4; ++i) operations.push_back(begin(i));
+  EXPECT_TRUE(operations[1]->wait(std::nullopt));
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(operations[i]->parts_ended(), i == 1) << i;
+  EXPECT_TRUE(operations[2]->drop_rest(/*as_cancelled=*/true));
+  IoPool::process().pause(false);
+  for (const auto& operation : operations) wait(operation);
+}
+
+TEST_P(SmallReads, fail_with_the_copies_of_the_callers_batch) {
+  const auto gate = std::make_shared<GatedCalls>(1 << 30);
+  const auto first = begin(0, gate);
+  gate->wait_for(1);
+  file = File::open({path, AT_FDCWD}, OpenFlags::parse("r"));
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 1; i <= 20; ++i) operations.push_back(begin(i));
+  device->copies = 5;
+  EXPECT_TRUE(operations[0]->wait(std::nullopt));
+  gate->open();
+  wait(first);
+  for (const auto& operation : operations) wait(operation);
+  const auto failed = std::ranges::count_if(operations, [](const auto& one) { return one->error() != nullptr; });
+  EXPECT_NE(operations[0]->error(), nullptr);
+  EXPECT_EQ(failed, 10);  // 20, shared by the caller and the worker
+  EXPECT_EQ(first->error(), nullptr);
+}
+
 TEST_P(SmallReads, are_a_batch_for_each_of_few_workers) {
   start_four_workers();
   IoPool::process().pause(true);
@@ -235,6 +283,32 @@ TEST_P(SmallReads, run_on_the_worker_that_they_are_for) {
     wait(wide);
     expect_bytes(i);
   }
+}
+
+TEST_P(SmallReads, are_counted_with_their_file_when_they_end) {
+  const std::array files{File::open({path, AT_FDCWD}, OpenFlags::parse("r")),
+                         File::open({path, AT_FDCWD}, OpenFlags::parse("r"))};
+  const std::uint64_t before = process_counters().parts;
+  IoPool::process().pause(true);
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 0; i < 16; ++i) {
+    file = files[i < 5 ? 0 : 1];
+    operations.push_back(begin(i));
+  }
+  IoPool::process().pause(false);
+  for (const auto& operation : operations) wait(operation);
+  for (std::size_t f = 0; f < 2; ++f) {
+    const IoCounters& counters = files[f]->counters();
+    const std::uint64_t reads = f == 0 ? 5 : 11;
+    const auto& traffic = counters.traffic[static_cast<std::size_t>(IoWay::staging)][0];
+    EXPECT_EQ(traffic.calls, reads);
+    EXPECT_EQ(traffic.bytes, reads * kSize);
+    EXPECT_EQ(counters.parts, reads);
+    std::uint64_t times = 0;
+    for (const auto& count : counters.part_us_log2) times += count;
+    EXPECT_EQ(times, reads);
+  }
+  EXPECT_EQ(process_counters().parts - before, 16U);
 }
 
 TEST_P(SmallReads, fail_with_the_copies_of_their_batch) {

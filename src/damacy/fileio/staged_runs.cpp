@@ -259,20 +259,22 @@ void StagedGroup::finish() noexcept {
   staged_.reset();
 }
 
-std::vector<RunResult> move_staged(File& file, Way way, std::span<const DeviceRun> runs, Operation& operation) {
-  std::vector<RunResult> results(runs.size());
+void move_staged(File& file, Way way, std::span<DeviceRun> runs, Operation& operation) {
   OnDevice* device = device_of(runs);
-  if (device == nullptr) return results;
-  if (StagedGroup* const group = StagedGroup::current(); group != nullptr && way == Way::read && runs.size() == 1)
-    if (const auto moved = group->read(file, runs[0], *device, operation)) return {*moved};
+  if (device == nullptr) return;
+  if (StagedGroup* const group = StagedGroup::current(); group != nullptr && way == Way::read && runs.size() == 1) {
+    if (const auto moved = group->read(file, runs[0], *device, operation)) {
+      runs[0].result = *moved;
+      return;
+    }
+  }
   Staged staged(file, way, device->device);
   staged.begin(device->before, operation);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    results[i] = way == Way::read ? staged.read(runs[i]) : staged.write(runs[i]);
-    if (results[i].error != 0) break;
+  for (DeviceRun& run : runs) {
+    run.result = way == Way::read ? staged.read(run) : staged.write(run);
+    if (run.result.error != 0) break;
   }
   if (way == Way::read) staged.flush();
-  return results;
 }
 
 }  // namespace detail

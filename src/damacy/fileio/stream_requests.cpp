@@ -8,6 +8,7 @@
 
 #include "damacy/core/on_failure.h"
 #include "damacy/fileio/detail/callback_thread.h"
+#include "damacy/fileio/detail/count_batch.h"
 #include "damacy/fileio/detail/slices.h"
 #include "damacy/fileio/file.h"
 #include "damacy/fileio/file_requests.h"
@@ -113,6 +114,7 @@ class StreamJob final : public IoJob {
   std::uint64_t move(const FileUse& use, std::span<std::byte> slot, std::uint64_t done,
                      Operation& operation) const noexcept {
     if (operation.limit(0) < done) return 0;  // ended or failed before
+    const detail::CountBatch counts;          // a device of the host may run this amid the batch of another file
     const bool reads = request_.direction == Direction::read;
     const Slice slice{slot.data(), slot.size(), nullptr};
     const auto moved =

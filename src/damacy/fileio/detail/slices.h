@@ -42,13 +42,14 @@ bool reads_by_ring(const File& file, std::uint64_t request_bytes);
 // The same as move_host for reads, many pieces under way at once; where there is no ring, by plain calls.
 RunResult read_by_ring(File& file, std::uint64_t offset, std::span<const Slice> slices);
 
-// Runs of one file, to or from memory of one device, through a pinned block. Reports the copies to `operation`. Ends at
-// the first run that fails.
+// Runs of one file, to or from memory of one device, through a pinned block. Sets their results, and reports the copies
+// to `operation`. Ends at the first run that fails.
 struct DeviceRun {
   std::uint64_t offset = 0;
-  std::vector<Slice> slices;
+  std::span<const Slice> slices;
+  RunResult result = {};
 };
-std::vector<RunResult> move_staged(File& file, Way way, std::span<const DeviceRun> runs, Operation& operation);
+void move_staged(File& file, Way way, std::span<DeviceRun> runs, Operation& operation);
 
 // Whether device requests of that file use cuFile, which the first of them decides. Throws FileError.
 bool goes_by_cufile(File& file);
