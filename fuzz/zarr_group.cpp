@@ -1,5 +1,5 @@
 // Documents of groups: levels never lead out of the group, and malformed consolidated metadata never fail one.
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "zarr_support.h"
 
 namespace {
@@ -12,7 +12,7 @@ void check_group(const GroupMetadata& group) {
   fuzz::require(!group.consolidated_malformed || group.consolidated_arrays.empty(), "nothing of a malformed map");
   fuzz::require(group.axes.size() == group.axis_types.size(), "a type an axis");
   for (const std::string& path : group.level_paths) {
-    const std::string framed = text("/", path, "/");
+    const std::string framed = formatted("/{}/", path);
     fuzz::require(!path.empty() && path.find('\0') == path.npos, "a path");
     for (const char* bad : {"//", "/./", "/../"})
       fuzz::require(framed.find(bad) == framed.npos, "a path below the group");
@@ -40,7 +40,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       run([&] { return parse_v3_group(rest); });
       break;
     case 1:
-      run([&] { return parse_v3_group(text(R"({"zarr_format":3,"node_type":"group","attributes":)", rest, "}")); });
+      run([&] {
+        return parse_v3_group(formatted(R"({{"zarr_format":3,"node_type":"group","attributes":{}}})", rest));
+      });
       break;
     case 2:
       run([&] { return parse_v2_group(rest, "", ""); });

@@ -1,7 +1,7 @@
 // The description of images, labels and plates: any text gives JSON errors, or values that keep their promises.
 #include <cmath>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/zarr/ngff.h"
 #include "zarr_support.h"
 
@@ -16,14 +16,14 @@ std::string value(Choices& in);
 std::string object(Choices& in, std::initializer_list<const char*> names) {
   std::string members;
   for (int i = in.byte() % 6; i > 0; --i)
-    members += text(members.empty() ? "" : ",", '"', in.pick(names), "\":", value(in));
-  return text('{', members, '}');
+    members += formatted("{}\"{}\":{}", members.empty() ? "" : ",", in.pick(names), value(in));
+  return formatted("{{{}}}", members);
 }
 
 std::string list(Choices& in) {
   std::string items;
-  for (int i = in.byte() % 6; i > 0; --i) items += text(items.empty() ? "" : ",", value(in));
-  return text('[', items, ']');
+  for (int i = in.byte() % 6; i > 0; --i) items += formatted("{}{}", items.empty() ? "" : ",", value(in));
+  return formatted("[{}]", items);
 }
 
 std::string value(Choices& in) {
@@ -55,7 +55,7 @@ void check_level(const NgffLevel& level, std::size_t rank) {
 
 void check(const Ngff& ngff) {
   const auto check_path = [](const std::string& path) {
-    const std::string framed = text("/", path, "/");
+    const std::string framed = formatted("/{}/", path);
     for (const char* bad : {"//", "/./", "/../"}) require(framed.find(bad) == framed.npos, "a path below the group");
   };
   for (const NgffImage& image : ngff.images)
@@ -90,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         check(parse_ngff(rest, 2));
         break;
       case 2:
-        check(parse_ngff(text(R"({"attributes":{"ome":)", attributes(), "}}"), 3));
+        check(parse_ngff(formatted(R"({{"attributes":{{"ome":{}}}}})", attributes()), 3));
         break;
       default:
         check(parse_ngff(attributes(), 2));

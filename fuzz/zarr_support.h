@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/metadata.h"
 
@@ -168,7 +168,7 @@ class Choices {
   std::string extents(std::size_t rank) {
     std::string list = "[";
     for (std::size_t i = 0; i < rank; ++i)
-      list += text(i > 0 ? "," : "", byte() < 224 ? text(1 + byte() % 12) : number());
+      list += formatted("{}{}", i > 0 ? "," : "", byte() < 224 ? formatted("{}", 1 + byte() % 12) : number());
     return list + "]";
   }
   std::string fill() {

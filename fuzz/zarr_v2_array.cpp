@@ -1,5 +1,5 @@
 // .zarray: as zarr_v3_array.
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "zarr_support.h"
 
 namespace {
@@ -41,15 +41,15 @@ std::string codec(Choices& in) {
 
 std::string document(Choices& in) {
   const std::size_t rank = in.byte() % 4;
-  return text(
-      R"({"zarr_format":2,"shape":)", in.extents(rank), R"(,"chunks":)", in.extents(rank), R"(,"dtype":")",
-      in.pick({"|u1", "<i2", ">f2", "<f4", ">f8", "|b1", "<c8", ">c16", "<M8[ns]", ">m8[10us]", "<u8", "|S3", "i2",
-               "<M8[0s]"}),
-      R"(","compressor":)", codec(in), R"(,"filters":)",
-      in.byte() < 160 ? "null" : text("[", codec(in), ",", codec(in), ",", codec(in), "]"), R"(,"fill_value":)",
-      in.fill(), R"(,"order":)", in.pick({R"("C")", R"("F")", "null"}),
-      in.pick({"", R"(,"dimension_separator":"/")", R"(,"dimension_separator":".")", R"(,"dimension_separator":null)"}),
-      "}");
+  return formatted(R"({{"zarr_format":2,"shape":{},"chunks":{},"dtype":"{}","compressor":{},"filters":{},)"
+                   R"("fill_value":{},"order":{}{}}})",
+                   in.extents(rank), in.extents(rank),
+                   in.pick({"|u1", "<i2", ">f2", "<f4", ">f8", "|b1", "<c8", ">c16", "<M8[ns]", ">m8[10us]", "<u8",
+                            "|S3", "i2", "<M8[0s]"}),
+                   codec(in), in.byte() < 160 ? "null" : formatted("[{},{},{}]", codec(in), codec(in), codec(in)),
+                   in.fill(), in.pick({R"("C")", R"("F")", "null"}),
+                   in.pick({"", R"(,"dimension_separator":"/")", R"(,"dimension_separator":".")",
+                            R"(,"dimension_separator":null)"}));
 }
 
 void run(std::string_view json) {

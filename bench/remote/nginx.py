@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-import shutil
 import socket
 import subprocess
 import time
@@ -39,10 +38,6 @@ http {{
   }}
 }}
 """
-
-
-def is_installed() -> bool:
-    return shutil.which("nginx") is not None and (MODULES / "ngx_http_lua_module.so").exists()
 
 
 def requests_answered(port: int) -> int:

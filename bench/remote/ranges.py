@@ -30,7 +30,6 @@ from bench.remote import measure, nginx
 IN_FLIGHT = {1: 16, 10: 64, 50: 256}  # requests under way, by delay in ms
 SIZES = {64 << 10: 2048, 1 << 20: 256}  # bytes of a range: how many
 OBJECT = 512 << 20
-SHARD = "c/0"
 # Of (base url, places in units of a range, bytes of one): what was read, one item a range. With `keep` false the memory
 # may be that of the last call.
 Read = Callable[[str, list[int], int, bool], Sequence[Any]]

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 #include "damacy/fileio/engine_choice.h"
 
 namespace damacy::python {
@@ -219,8 +218,8 @@ void open_file(NativeFile* self, nb::object file, const std::string& flags, int 
   } else {
     const int fd = nb::cast<int>(file);
     const GilRelease unlocked;
-    new (self)
-        NativeFile(open_with_engine(options, text("descriptor ", fd), [&] { return File::adopt(fd, how, options); }));
+    new (self) NativeFile(
+        open_with_engine(options, formatted("descriptor {}", fd), [&] { return File::adopt(fd, how, options); }));
   }
 }
 

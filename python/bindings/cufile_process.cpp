@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cufile.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/fileio/cufile_api.h"
 #include "damacy/fileio/engine_choice.h"
 #include "damacy/fileio/io_pool.h"
@@ -136,9 +136,9 @@ nb::dict counters_dict(const IoCounters& c) {
   nb::dict out;
   for (std::size_t way = 0; way < kIoWays; ++way) {
     for (std::size_t d = 0; d < 2; ++d) {
-      const std::string name = text(kIoWayNames[way], d == 0 ? "_read" : "_write");
-      out[nb::str(text(name, "_bytes").c_str())] = c.traffic[way][d].bytes.load();
-      out[nb::str(text(name, "_calls").c_str())] = c.traffic[way][d].calls.load();
+      const std::string name = formatted("{}{}", kIoWayNames[way], d == 0 ? "_read" : "_write");
+      out[nb::str(formatted("{}_bytes", name).c_str())] = c.traffic[way][d].bytes.load();
+      out[nb::str(formatted("{}_calls", name).c_str())] = c.traffic[way][d].calls.load();
     }
   }
   out["parts"] = c.parts.load();

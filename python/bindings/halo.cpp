@@ -9,7 +9,6 @@
 
 #include "bindings.h"
 #include "damacy/copy/copy_plan.h"
-#include "damacy/core/formatted.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/halo/plan_cache.h"
 #include "damacy/halo/topology.h"
@@ -71,33 +70,9 @@ CopyPlan halo_plan(nb::sequence fields, nb::sequence messages, nb::sequence dire
                                     parsed_directs, adjoint));
 }
 
-// Slots are (dtype, shape, strides, writable); copies (source slot, offset, strides, destination slot, offset, strides,
-// extents, negate, add).
-CopyPlan compile_copies(nb::sequence slots, nb::sequence copies) {
-  std::vector<copy::Slot> parsed_slots;
-  for (const nb::handle item : slots)
-    parsed_slots.push_back(
-        {static_cast<Dtype>(nb::cast<int>(item[0])), dims_of(item[1]), dims_of(item[2]), nb::cast<bool>(item[3])});
-  std::vector<copy::Copy> parsed;
-  for (const nb::handle item : copies) {
-    copy::Copy copy;
-    copy.src = {nb::cast<std::uint32_t>(item[0]), nb::cast<std::int64_t>(item[1]), dims_of(item[2])};
-    copy.dst = {nb::cast<std::uint32_t>(item[3]), nb::cast<std::int64_t>(item[4]), dims_of(item[5])};
-    copy.extents = dims_of(item[6]);
-    copy.op = {nb::cast<bool>(item[7]), nb::cast<bool>(item[8])};
-    parsed.push_back(std::move(copy));
-  }
-  return CopyPlan(copy::compile(std::move(parsed_slots), std::move(parsed)));
-}
-
 void run_plan(const copy::Plan& plan, const Bases& bases, unsigned threads) {
   const GilRelease unlocked;
   copy::run(plan, bases, threads);
-}
-
-void launch_plan(const copy::Plan& plan, const Bases& bases, int device, std::uint64_t stream) {
-  const int error = copy::launch_copies(plan, bases, device, stream);
-  if (error != 0) throw Error(Status::cuda, formatted("launching copies failed: CUDA error {}", error), "cuda");
 }
 
 // Orders one transformer's work on one GPU, whose primary context other libraries share.
@@ -107,10 +82,6 @@ class HaloQueue {
   HaloQueue(const HaloQueue&) = delete;
   HaloQueue& operator=(const HaloQueue&) = delete;
 
-  void run(const CopyPlan& plan, Bases bases, std::uint64_t stream, const Handles& others, const Handles& after) {
-    const std::vector<Stream*> side = borrowed(others), before = borrowed(after);
-    order_.run(borrow(stream), side, before, index_, plan.plan, std::move(bases));
-  }
   void run_alone(const BoundCopies& bound, std::uint64_t stream) {  // for most calls: each argument costs time
     order_.run(borrow(stream), {}, {}, index_, bound.plan, bound.bases);
   }
@@ -182,20 +153,10 @@ void bind_halo(nb::module_& m) {
       .def_prop_ro("buffer_bytes", [](const CopyPlan& p) { return p.compiled->buffer_bytes; })
       .def_prop_ro("bytes", [](const CopyPlan& p) { return p.plan->bytes(); })
       .def_prop_ro("launches", [](const CopyPlan& p) { return p.plan->phases().size(); })
-      .def_prop_ro("slot_count", [](const CopyPlan& p) { return p.plan->slots().size(); })
       .def("describe", [](const CopyPlan& p) { return p.plan->describe(); })
-      .def("check_overlaps", [](const CopyPlan& p, const Bases& bases) { copy::check_overlaps(*p.plan, bases); })
       .def(
           "run", [](const CopyPlan& p, const Bases& bases, unsigned threads) { run_plan(*p.plan, bases, threads); },
           nb::arg("bases"), nb::arg("threads") = 1)
-      .def(
-          "launch",
-          [](const CopyPlan& p, const Bases& bases, int device, std::uint64_t stream) {
-            launch_plan(*p.plan, bases, device, stream);
-          },
-          nb::arg("bases"), nb::arg("device"), nb::arg("stream"))
-      .def("bind", [](const CopyPlan& p,
-                      Bases bases) { return BoundCopies{p.plan, std::make_shared<const Bases>(std::move(bases))}; })
       .def("__hash__", [](const CopyPlan& p) { return p.plan->hash(); })
       .def(
           "__eq__", [](const CopyPlan& a, const CopyPlan& b) { return *a.plan == *b.plan; }, nb::is_operator(),
@@ -203,14 +164,10 @@ void bind_halo(nb::module_& m) {
   nb::class_<BoundCopies>(m, "BoundCopies")
       .def(
           "run", [](const BoundCopies& b, unsigned threads) { run_plan(*b.plan, *b.bases, threads); },
-          nb::arg("threads") = 1)
-      .def("launch", [](const BoundCopies& b, int device, std::uint64_t stream) {
-        launch_plan(*b.plan, *b.bases, device, stream);
-      });
+          nb::arg("threads") = 1);
   nb::class_<Event>(m, "Mark").def("ready", &Event::ready);
   nb::class_<HaloQueue>(m, "HaloQueue")
       .def(nb::init<int>())
-      .def("run", &HaloQueue::run)
       .def("run_alone", &HaloQueue::run_alone)
       .def("run_bound", &HaloQueue::run_bound)
       .def("synchronize", &HaloQueue::synchronize)
@@ -230,7 +187,6 @@ void bind_halo(nb::module_& m) {
     return out;
   });
   m.def("clear_cached_halo_plans", &halo::clear_cached_plans);
-  m.def("compile_copies", &compile_copies, nb::arg("slots"), nb::arg("copies"));
   m.def("halo_side_ends", &side_ends);
   m.def("cartesian_size", &halo::ranks_of, nb::arg("grid"));
   m.def("cartesian_coordinates", &halo::coordinates_of, nb::arg("grid"), nb::arg("rank"));

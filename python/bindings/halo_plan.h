@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "damacy/copy/copy_plan.h"
 #include "damacy/halo/wire.h"
@@ -11,9 +10,8 @@ namespace damacy::python {
 
 struct CopyPlan {
   explicit CopyPlan(std::shared_ptr<const halo::Compiled> made) : compiled(std::move(made)), plan(compiled->plan) {}
-  explicit CopyPlan(std::shared_ptr<const copy::Plan> alone) : plan(std::move(alone)) {}
 
-  std::shared_ptr<const halo::Compiled> compiled;  // null for copies that are no messages
+  std::shared_ptr<const halo::Compiled> compiled;
   std::shared_ptr<const copy::Plan> plan;
 };
 

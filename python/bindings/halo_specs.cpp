@@ -44,10 +44,6 @@ std::vector<halo::Slice> slices_of(nb::handle parts, std::span<const std::string
   return slices;
 }
 
-nb::tuple ends_tuple(const Box& box) {
-  return nb::make_tuple(tuple_of(box.start), tuple_of(box.stop));
-}
-
 // Boxes are slices of each dimension.
 halo::HaloExchangeSpec exchange_spec(nb::handle quantity, nb::handle pack, int rotation, nb::handle unpack) {
   halo::HaloExchangeSpec spec;
@@ -225,8 +221,6 @@ void bind_halo_specs(nb::module_& m) {
               nb::sequence unpack) {
              new (self) halo::HaloExchangeSpec(exchange_spec(quantity, pack, rotation, unpack));
            })
-      .def_prop_ro("pack_box", [](const halo::HaloExchangeSpec& s) { return ends_tuple(s.pack); })
-      .def_prop_ro("unpack_box", [](const halo::HaloExchangeSpec& s) { return ends_tuple(s.unpack); })
       .def_prop_ro("shape", [](const halo::HaloExchangeSpec& s) { return tuple_of(s.quantity.shape); })
       .def_prop_ro("strides", [](const halo::HaloExchangeSpec& s) { return tuple_of(s.quantity.strides); })
       .def_prop_ro("pack_size", [](const halo::HaloExchangeSpec& s) { return *product(s.pack.extents().span()); })

@@ -11,7 +11,6 @@
 #include "buffer_view.h"
 #include "damacy/cache/disk/environment_tier.h"
 #include "damacy/core/fork.h"
-#include "damacy/core/formatted.h"
 #include "damacy/single/array_read.h"
 #include "damacy/single/nodes_opening.h"
 #include "damacy/store/mounts.h"

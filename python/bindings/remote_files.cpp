@@ -1,7 +1,6 @@
 // Remote files: converts arguments to reads of the layer `remote`, and results back. Releases the GIL while a call
 // blocks.
 #include "cufile.h"
-#include "damacy/core/formatted.h"
 #include "damacy/remote/remote_file.h"
 #include "damacy/store/mounts.h"
 #include "damacy/store/storage_call.h"

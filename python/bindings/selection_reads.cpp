@@ -19,7 +19,6 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/single/process_readers.h"
 #include "damacy/single/selection_plan.h"
 #include "damacy/single/selection_read.h"
@@ -248,7 +247,7 @@ void bind_selection_reads(nb::module_& m) {
     for (const auto& one : process_readers().all()) one->counters().reset();
   });
   m.def("forget_index", [](const std::string& store, const std::string& key) {
-    process_readers().indices().drop(text(store, '\0', key));
+    process_readers().indices().drop(formatted("{}\0{}", store, key));
   });
   m.def("abandon_overdue_reads", [] {
     const auto all = process_readers().all();

@@ -23,7 +23,6 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
-#include "damacy/core/text.h"
 #include "damacy/device/arena.h"
 #include "damacy/store/engine.h"
 #include "damacy/store/memory_store.h"

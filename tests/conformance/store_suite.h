@@ -15,8 +15,8 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/store/store.h"
 #include "support/error_of.h"
 
@@ -132,7 +132,7 @@ TYPED_TEST_P(StoreSuite, lists_what_is_directly_below_sorted) {
   this->put("c!", "");
   const auto names = [](const std::vector<Entry>& entries) {
     std::string all;
-    for (const Entry& entry : entries) all += text(entry.name, entry.is_directory ? "/ " : " ");
+    for (const Entry& entry : entries) all += formatted("{}{}", entry.name, entry.is_directory ? "/ " : " ");
     return all;
   };
   if (!has_directories<TypeParam>()) {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/device.h"
 
 namespace damacy {
@@ -22,7 +22,7 @@ class FailingAlloc final : public Alloc {
   std::byte* take(std::size_t bytes) override {
     const std::uint64_t n = ++takes_;
     if (fail_at_ != 0 && (for_ever_ ? n >= fail_at_ : n == fail_at_))
-      throw Error(Status::oom, text("no memory for a buffer of ", bytes, " bytes (injected)"), "memory");
+      throw Error(Status::oom, formatted("no memory for a buffer of {} bytes (injected)", bytes), "memory");
     return inner_->take(bytes);
   }
   void give(std::byte* memory, std::size_t bytes) noexcept override { inner_->give(memory, bytes); }

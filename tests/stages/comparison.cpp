@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "damacy/core/checked.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy::stages {
 namespace {
@@ -55,7 +55,7 @@ Tally Comparison::run(std::span<const Chunk> chunks, const Found& found) {
   done.wait();
   compare(chunks, found, tally);
   tally.escaped = escaped(chunks);
-  if (tally.escaped != 0) found(0, text(tally.escaped, " bytes were written out of bounds"));
+  if (tally.escaped != 0) found(0, formatted("{} bytes were written out of bounds", tally.escaped));
   return tally;
 }
 
@@ -195,7 +195,7 @@ void Comparison::compare(std::span<const Chunk> chunks, const Found& found, Tall
     ++tally.delivered;
     if (!good) {
       ++tally.apart;
-      found(i, text("delivered, but the host refuses: ", std::string_view(staged.on_host_result.detail)));
+      found(i, formatted("delivered, but the host refuses: {}", std::string_view(staged.on_host_result.detail)));
     } else if (!same_bytes(chunks[i], staged)) {
       ++tally.different;
       found(i, "delivered with other bytes");

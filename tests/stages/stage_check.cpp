@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/host_device.h"
 #include "stages/comparison.h"
@@ -115,7 +115,7 @@ class Run {
     const std::lock_guard lock(mutex_);
     if (++explained_ > 20) return;
     std::string codecs;
-    for (const CodecSpec& codec : chunk.codecs->codecs()) codecs += text(" ", static_cast<int>(codec.id));
+    for (const CodecSpec& codec : chunk.codecs->codecs()) codecs += formatted(" {}", static_cast<int>(codec.id));
     std::fprintf(stderr, "batch %llu chunk %zu, codecs%s, %zu bytes for %llu: %s\n",
                  static_cast<unsigned long long>(batch), index, codecs.c_str(), chunk.encoded.size(),
                  static_cast<unsigned long long>(chunk.bytes), what.c_str());

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy::for_tests {
 
@@ -28,8 +28,8 @@ inline std::string object_of(std::vector<Member> members, std::initializer_list<
   }
   std::string json;
   for (const auto& [name, value] : members)
-    if (!value.empty()) json += text(json.empty() ? "" : ",", '"', name, "\":", value);
-  return text('{', json, '}');
+    if (!value.empty()) json += formatted("{}\"{}\":{}", json.empty() ? "" : ",", name, value);
+  return formatted("{{{}}}", json);
 }
 
 // int16 of shape (10, 7) in chunks of (4, 3), zstd.
@@ -59,12 +59,11 @@ inline std::string v2_document(std::initializer_list<Member> changes) {
 
 // `codecs` of one sharding codec, the changes made to its configuration.
 inline std::string sharded(std::initializer_list<Member> changes) {
-  return text(R"([{"name":"sharding_indexed","configuration":)",
-              object_of({{"chunk_shape", "[2,3]"},
-                         {"codecs", R"([{"name":"bytes","configuration":{"endian":"little"}},"zstd"])"},
-                         {"index_codecs", R"([{"name":"bytes","configuration":{"endian":"little"}},"crc32c"])"}},
-                        changes),
-              "}]");
+  return formatted(R"([{{"name":"sharding_indexed","configuration":{}}}])",
+                   object_of({{"chunk_shape", "[2,3]"},
+                              {"codecs", R"([{"name":"bytes","configuration":{"endian":"little"}},"zstd"])"},
+                              {"index_codecs", R"([{"name":"bytes","configuration":{"endian":"little"}},"crc32c"])"}},
+                             changes));
 }
 
 // What an error says to programs.

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/store/store.h"
 
 namespace damacy {
@@ -116,7 +116,7 @@ class FaultyStore final : public Store {
           throw plan_->error(store_, key_).at_bytes(offset, offset + dst.size());
         case Fault::Kind::short_read:
           inner_->read_exact(offset, dst.first(dst.size() / 2));
-          throw Error(Status::io, text("short read: ", dst.size() / 2, " of ", dst.size(), " bytes"), "short-read")
+          throw Error(Status::io, formatted("short read: {} of {} bytes", dst.size() / 2, dst.size()), "short-read")
               .at_bytes(offset, offset + dst.size())
               .at_key(key_)
               .at_store(store_);

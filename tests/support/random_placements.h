@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "damacy/copy/placement.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "support/random_finish.h"
 
 namespace damacy::copy_cuda::testing {
@@ -88,13 +88,13 @@ class RandomPlacement {
 
   std::string text() const {
     const CopyOp& op = placement.op;
-    std::string out = damacy::text(
-        "seed ", seed_, " ", name_of(op.from), "->", name_of(op.to), op.swap_bytes ? " swapped" : "", " shuffle ",
-        static_cast<int>(placement.layout.shuffle), " T ", static_cast<int>(placement.layout.typesize), " block ",
-        placement.layout.block_bytes, " of ", placement.layout.chunk_bytes, " offset ", placement.src_offset);
+    std::string out = formatted("seed {} {}->{}{} shuffle {} T {} block {} of {} offset {}", seed_, name_of(op.from),
+                                name_of(op.to), op.swap_bytes ? " swapped" : "",
+                                static_cast<int>(placement.layout.shuffle), static_cast<int>(placement.layout.typesize),
+                                placement.layout.block_bytes, placement.layout.chunk_bytes, placement.src_offset);
     for (std::uint32_t i = 0; i < placement.rank; ++i)
-      out += damacy::text(" [", placement.axes[i].extent, " ", placement.axes[i].src_stride, " ",
-                          placement.axes[i].dst_stride, "]");
+      out += formatted(" [{} {} {}]", placement.axes[i].extent, placement.axes[i].src_stride,
+                       placement.axes[i].dst_stride);
     return out;
   }
 

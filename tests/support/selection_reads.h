@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "damacy/core/clock.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/single/selection_plan.h"
 #include "damacy/single/selection_read.h"
 #include "fakes/hung_store.h"
@@ -26,12 +26,13 @@ class SelectionReads : public ::testing::Test {
   SelectionReads() { write_array(dir_.path(), {kRows, kColumns}, {8, 16}); }
 
   static std::shared_ptr<const Array> one_chunk(std::string_view chunk_shape = "[8, 16]") {
-    const std::string document = text(
-        R"({"zarr_format": 3, "node_type": "array", "data_type": "uint16", "fill_value": 7, "shape": [40, 64],
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": )",
-        chunk_shape, R"(}},
-            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
-            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]})");
+    const std::string document =
+        formatted(R"({{"zarr_format": 3, "node_type": "array", "data_type": "uint16", "fill_value": 7, )"
+                  R"("shape": [40, 64], "chunk_grid": {{"name": "regular", )"
+                  R"("configuration": {{"chunk_shape": {}}}}}, "chunk_key_encoding": {{"name": "default", )"
+                  R"("configuration": {{"separator": "."}}}}, "codecs": [{{"name": "bytes", )"
+                  R"("configuration": {{"endian": "little"}}}}]}})",
+                  chunk_shape);
     return stored_array("array", document, 3);
   }
 
@@ -45,7 +46,7 @@ class SelectionReads : public ::testing::Test {
     for (std::int64_t i = 0; i < kRows / 8; ++i)
       for (std::int64_t j = 0; j < kColumns / 16; ++j)
         request.items.push_back(
-            {text("c.", i, ".", j),
+            {formatted("c.{}.{}", i, j),
              {AxisRuns{{0, 1, (i * 8 * kColumns + j * 16) * 2, kColumns * 2, 8}}, AxisRuns{{0, 1, 0, 2, 16}}}});
     return request;
   }

@@ -10,14 +10,14 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/dims.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy::testing {
 
 class TempDir {
  public:
   explicit TempDir(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() / text("damacy-", name, "-", ::getpid(), "-", counter()++)) {
+      : path_(std::filesystem::temp_directory_path() / formatted("damacy-{}-{}-{}", name, ::getpid(), counter()++)) {
     std::filesystem::create_directories(path_);
   }
   ~TempDir() {
@@ -38,17 +38,18 @@ class TempDir {
 
 inline std::string json_list(const Dims& dims) {
   std::string out;
-  for (const auto v : dims) out += text(out.empty() ? "[" : ", ", v);
+  for (const auto v : dims) out += formatted("{}{}", out.empty() ? "[" : ", ", v);
   return out + "]";
 }
 
 inline void write_array(const std::filesystem::path& root, const Dims& shape, const Dims& chunk) {
   std::filesystem::create_directories(root);
-  std::ofstream(root / "zarr.json") << text(
-      R"({"zarr_format": 3, "node_type": "array", "data_type": "uint16", "fill_value": 7, "shape": )", json_list(shape),
-      R"(, "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": )", json_list(chunk),
-      R"(}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},)",
-      R"( "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]})");
+  std::ofstream(root / "zarr.json") << formatted(
+      R"({{"zarr_format": 3, "node_type": "array", "data_type": "uint16", "fill_value": 7, )"
+      R"("shape": {}, "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": {}}}}}, )"
+      R"("chunk_key_encoding": {{"name": "default", "configuration": {{"separator": "."}}}}, )"
+      R"("codecs": [{{"name": "bytes", "configuration": {{"endian": "little"}}}}]}})",
+      json_list(shape), json_list(chunk));
   Dims grid(shape.size(), 0);
   for (std::size_t i = 0; i < shape.size(); ++i) grid[i] = ceil_div(shape[i], chunk[i]);
   const Dims strides = row_major_strides(shape);
@@ -59,7 +60,7 @@ inline void write_array(const std::filesystem::path& root, const Dims& shape, co
       at[static_cast<std::size_t>(i)] = rest % grid[static_cast<std::size_t>(i)];
       rest /= grid[static_cast<std::size_t>(i)];
     }
-    for (const auto v : at) key += text(".", v);
+    for (const auto v : at) key += formatted(".{}", v);
     std::vector<std::uint16_t> elements;
     for (std::int64_t e = 0; e < *product(chunk.span()); ++e) {
       std::int64_t position = 0;

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/pipeline/environment.h"
 #include "sweeps/failing_new.h"
 #include "sweeps/stored_arrays.h"
@@ -63,7 +63,7 @@ void Driver::attempt(Call call) {
     record(error);
   } catch (const std::exception& error) {
     const Spared spared;
-    wrong(text("not one of our errors: ", std::string_view(error.what())));
+    wrong(formatted("not one of our errors: {}", std::string_view(error.what())));
   }
 }
 
@@ -116,7 +116,7 @@ void Driver::release_held() {
   const Spared spared;
   for (const Batch& batch : held_)  // as check() left it
     if (std::ranges::any_of(batch.bytes(), [](std::byte byte) { return byte != kPoison; }))
-      wrong(text("batch ", batch.batch_id(), " was written while it was held"));
+      wrong(formatted("batch {} was written while it was held", batch.batch_id()));
   held_.clear();
 }
 
@@ -128,9 +128,9 @@ void Driver::expect_complete() {
   const Spared spared;
   seen_ += pipeline_->stats().samples_skipped;
   if (!outcome_.refused && seen_ != static_cast<std::int64_t>(pushed_.size()))
-    wrong(text(seen_, " of ", pushed_.size(), " samples came out, and no call failed"));
+    wrong(formatted("{} of {} samples came out, and no call failed", seen_, pushed_.size()));
   if (config_.on_error != OnError::skip && seen_ != next_index_)
-    wrong(text("stream indices go to ", next_index_, ", ", seen_, "  samples were reported"));
+    wrong(formatted("stream indices go to {}, {}  samples were reported", next_index_, seen_));
 }
 
 void Driver::wrong(std::string what) {
@@ -148,7 +148,7 @@ void Driver::record(const Error& error) {
 }
 
 void Driver::step_to(std::int64_t index) {
-  if (index < next_index_) wrong(text("stream index ", index, " twice or late"));
+  if (index < next_index_) wrong(formatted("stream index {} twice or late", index));
   next_index_ = index + 1;
 }
 
@@ -182,7 +182,7 @@ void Driver::check_row(std::span<const std::byte> row, bool valid) {
       ++next_pushed_;
       return;
     }
-  wrong(text("a row with other bytes than any sample that was to come; its first is ", values[0]));
+  wrong(formatted("a row with other bytes than any sample that was to come; its first is {}", values[0]));
 }
 
 }  // namespace damacy::testing

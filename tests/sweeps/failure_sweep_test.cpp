@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/host_device.h"
 #include "damacy/store/engine.h"
 #include "fakes/failing_alloc.h"
@@ -37,7 +37,7 @@ std::string name_of(Fault::Call call, Fault::Kind kind) {
   const std::string_view of_kind = kind == Fault::Kind::error        ? "error"
                                    : kind == Fault::Kind::short_read ? "short"
                                                                      : "another version";
-  return text(of_call, ": ", of_kind);
+  return formatted("{}: {}", of_call, of_kind);
 }
 
 struct Case {
@@ -68,7 +68,7 @@ class FailureSweep : public ::testing::TestWithParam<Case> {
         const bool met = run(scenario, n, guarded, outcome);
         ++runs;
         injected += met ? 1 : 0;
-        const std::string where = text(scenario.name, ", ", kind, " ", n);
+        const std::string where = formatted("{}, {} {}", scenario.name, kind, n);
         ASSERT_EQ(outcome.wrong, "") << where;
         ASSERT_EQ(guarded->held(), 0u) << where;
         ASSERT_EQ(guarded->broken_guards(), 0u) << where;
@@ -141,7 +141,7 @@ TEST_P(FailureSweep, a_call_of_the_store_fails) {
         // Nothing detects bytes that change without the stamp: the arrays here have no checksums of data.
         if (kind == Fault::Kind::changed && call == Fault::Call::read) continue;
         if (kind == Fault::Kind::short_read && call != Fault::Call::read) continue;
-        const std::string name = text(name_of(call, kind), for_ever ? ", permanently" : "");
+        const std::string name = formatted("{}{}", name_of(call, kind), for_ever ? ", permanently" : "");
         sweep(name, stride(7), [&](const Scenario& scenario, std::uint64_t n, const auto& guarded, Outcome& out) {
           Fault fault;
           fault.call = call;

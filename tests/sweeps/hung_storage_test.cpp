@@ -9,7 +9,7 @@
 
 #include "damacy/core/clock.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/host_device.h"
 #include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
@@ -209,7 +209,7 @@ TEST_P(HungStorage, more_reads_may_hang_than_there_are_threads) {
     for (std::int64_t n = 0; n < 32; n += 16) {
       pipeline.push({row(n), row(n + 8)});
       for (const std::int64_t chunk : {n / 8, n / 8 + 1})
-        expect_deadline(error_of_hung(pipeline), text("c.", chunk, ".0"));
+        expect_deadline(error_of_hung(pipeline), formatted("c.{}.0", chunk));
     }
     store_->hang(Call::read, ".0", 0);  // those that hang go on to do so
     pipeline.push({row(33)});

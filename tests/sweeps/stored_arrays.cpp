@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "support/encoders.h"
 
 namespace damacy::testing {
@@ -22,26 +22,29 @@ std::vector<std::byte> chunk_bytes(std::int64_t first_row, std::int64_t first_co
 }
 
 std::string document(std::string_view chunk, std::string_view codecs) {
-  return text(
-      R"({"zarr_format": 3, "node_type": "array", "data_type": "uint16", "fill_value": )", kFill, R"(, "shape": [)",
-      kRows, ", ", kColumns, R"(], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": )", chunk,
-      R"(}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}}, "codecs": )", codecs, "}");
+  return formatted(R"({{"zarr_format": 3, "node_type": "array", "data_type": "uint16", "fill_value": {}, )"
+                   R"("shape": [{}, {}], "chunk_grid": {{"name": "regular", )"
+                   R"("configuration": {{"chunk_shape": {}}}}}, "chunk_key_encoding": {{"name": "default", )"
+                   R"("configuration": {{"separator": "."}}}}, "codecs": {}}})",
+                   kFill, kRows, kColumns, chunk, codecs);
 }
 
 constexpr std::string_view kBytes = R"({"name": "bytes", "configuration": {"endian": "little"}})";
 
 void put_zstd(MemoryStore& store) {
-  store.put("zarr.json", document("[8, 16]", text("[", kBytes, R"(, {"name": "zstd"}])")));
+  store.put("zarr.json", document("[8, 16]", formatted(R"([{}, {{"name": "zstd"}}])", kBytes)));
   for (std::int64_t i = 0; i < kRows / kChunkRows; ++i)
     for (std::int64_t j = 0; j < kColumns / kChunkColumns; ++j)
-      store.put(text("c.", i, ".", j), zstd_packed(chunk_bytes(i * kChunkRows, j * kChunkColumns)));
+      store.put(formatted("c.{}.{}", i, j), zstd_packed(chunk_bytes(i * kChunkRows, j * kChunkColumns)));
 }
 
 void put_shards(MemoryStore& store) {
-  store.put("zarr.json",
-            document("[16, 32]",
-                     text(R"([{"name": "sharding_indexed", "configuration": {"chunk_shape": [8, 16], "codecs": [)",
-                          kBytes, R"(], "index_codecs": [)", kBytes, R"(, {"name": "crc32c"}]}}])")));
+  store.put(
+      "zarr.json",
+      document("[16, 32]",
+               formatted(R"([{{"name": "sharding_indexed", "configuration": {{"chunk_shape": [8, 16], "codecs": [{}], )"
+                         R"("index_codecs": [{}, {{"name": "crc32c"}}]}}}}])",
+                         kBytes, kBytes)));
   for (std::int64_t i = 0; i < (kRows + 15) / 16; ++i)
     for (std::int64_t j = 0; j < kColumns / 32; ++j) {
       Bytes shard, index;
@@ -52,7 +55,7 @@ void put_shards(MemoryStore& store) {
         append(shard, chunk);
       }
       append(shard, with_crc32c(index));
-      store.put(text("c.", i, ".", j), shard);
+      store.put(formatted("c.{}.{}", i, j), shard);
     }
 }
 
@@ -66,7 +69,7 @@ class StoreBelow final : public Store {
   std::vector<Entry> list(std::string_view prefix) override { return whole_->list(below(prefix)); }
 
  private:
-  std::string below(std::string_view key) const { return key.empty() ? prefix_ : text(prefix_, "/", key); }
+  std::string below(std::string_view key) const { return key.empty() ? prefix_ : formatted("{}/{}", prefix_, key); }
   std::shared_ptr<Store> whole_;
   std::string prefix_;
 };
@@ -82,7 +85,7 @@ std::shared_ptr<MemoryStore> make_arrays() {
       const auto object = one.open(entry.name);
       Bytes bytes(object->stamp().size);
       object->read_exact(0, bytes);
-      both->put(text(name, "/", entry.name), bytes);
+      both->put(formatted("{}/{}", name, entry.name), bytes);
     }
   };
   copy("a.zarr", put_zstd);

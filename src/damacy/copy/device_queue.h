@@ -20,7 +20,6 @@ class DeviceQueue {
 
   Device& device() noexcept { return *device_; }
   Copier& copier() noexcept { return *copier_; }
-  std::shared_ptr<Device> share_device() const noexcept { return device_; }
   HostBuffer allocate(std::size_t bytes) { return {device_->device_memory(), bytes}; }
 
   // Both are complete on return.

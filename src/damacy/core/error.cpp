@@ -6,7 +6,6 @@
 #include "damacy/core/dims.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
@@ -74,7 +73,7 @@ bool ends_in(std::string_view key, const std::vector<std::int64_t>& coordinates)
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   for (auto at = coordinates.rbegin(); at != coordinates.rend(); ++at) {
     while (at != coordinates.rbegin() && !key.empty() && !is_digit(key.back())) key.remove_suffix(1);
-    const std::string number = text(*at);
+    const std::string number = formatted("{}", *at);
     if (!key.ends_with(number)) return false;
     key.remove_suffix(number.size());
     if (!key.empty() && is_digit(key.back())) return false;
@@ -87,7 +86,7 @@ bool ends_in(std::string_view key, const std::vector<std::int64_t>& coordinates)
 std::string object_text(const ErrorWhere& where) {
   if (is_document(where.key)) return where.key;
   const bool holds_chunk = where.key_is_shard || (where.chunk && !ends_in(where.key, *where.chunk));
-  return text(holds_chunk ? "shard " : "object ", where.key);
+  return formatted("{}{}", holds_chunk ? "shard " : "object ", where.key);
 }
 
 void escape(std::string& out, std::string_view bytes) {
@@ -174,8 +173,8 @@ std::string describe(Status status, std::string_view message, const ErrorWhere& 
   if (where.chunk) add(formatted("chunk {}", tuple_text(*where.chunk)));
   if (where.byte_range) add(formatted("bytes {}-{}", where.byte_range->first, where.byte_range->second));
   add(message);
-  line += text(" (", status_words(status));
-  if (!where.reason.empty()) line += text(", ", one_line(where.reason, 64));
+  line += formatted(" ({}", status_words(status));
+  if (!where.reason.empty()) line += formatted(", {}", one_line(where.reason, 64));
   line += ')';
   if (where.stream_index && where.sample_index) line += formatted(" [sample {} of its source]", *where.sample_index);
   if (!where.lost.empty()) {
@@ -343,7 +342,7 @@ Error& Error::moved_to(std::string_view store, std::string_view key) noexcept {
   });
 }
 Error& Error::with_note(std::string_view note) noexcept {
-  return extend([&](State& state) { state.message += text("; ", note); });
+  return extend([&](State& state) { state.message += formatted("; {}", note); });
 }
 
 }  // namespace damacy

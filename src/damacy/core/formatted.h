@@ -1,8 +1,10 @@
 // formatted("read {} of {} bytes", got, wanted): an error message as one sentence in one literal, so that a search for
-// its words finds it. Knows the placeholder {} and the values that text() joins; no widths, no precision. The number of
-// placeholders is checked when this is compiled.
+// its words finds it; also keys, names and addresses. Knows the placeholder {} and strings, characters, booleans,
+// integers and floats; no widths, no precision. The number of placeholders is checked when this is compiled.
 #pragma once
 
+#include <charconv>
+#include <concepts>
 #include <cstddef>
 #include <stdexcept>
 #include <string>
@@ -10,10 +12,27 @@
 #include <type_traits>
 
 #include "damacy/core/host_device_macro.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace detail {
+
+inline void append_text(std::string& out, std::string_view part) {
+  out += part;
+}
+inline void append_text(std::string& out, char part) {
+  out += part;
+}
+inline void append_text(std::string& out, std::same_as<bool> auto part) {
+  out += part ? "true" : "false";
+}
+
+template <class T>
+  requires((std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char>) || std::floating_point<T>)
+void append_text(std::string& out, T part) {
+  char digits[64];
+  const auto end = std::to_chars(digits, digits + sizeof digits, part);
+  out.append(digits, end.ptr);
+}
 
 // Where the next {} of `format` begins, or npos. {{ and }} stand for one brace each.
 constexpr std::size_t next_placeholder(std::string_view format) {

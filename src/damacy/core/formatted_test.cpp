@@ -25,6 +25,10 @@ TEST(Formatted, begins_or_ends_with_a_value) {
   EXPECT_EQ(formatted("{} and {}", 'a', 2.5), "a and 2.5");
 }
 
+TEST(Formatted, keeps_a_NUL_of_the_literal) {
+  EXPECT_EQ(formatted("{}\0{}", "a", "b"), std::string("a\0b", 3));
+}
+
 TEST(Formatted, counts_placeholders) {
   static_assert(detail::count_placeholders("no value") == 0);
   static_assert(detail::count_placeholders("{}{}{{}}") == 2);

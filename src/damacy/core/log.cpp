@@ -11,7 +11,6 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/log_limit.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
@@ -101,7 +100,7 @@ void log_current_error(LogLevel level) noexcept {
 void log_some(LogLevel level, std::string_view kind, std::string_view line) noexcept {
   attempt([&] {
     write_summaries(false);
-    if (admits(kind)) write_record(level, text(kind, ": ", line));
+    if (admits(kind)) write_record(level, formatted("{}: {}", kind, line));
   });
 }
 

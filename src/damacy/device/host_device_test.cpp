@@ -201,11 +201,13 @@ TEST(Pool, lends_each_thing_once_and_the_longest_given_back_first) {
   auto one = pool.acquire({});
   auto two = pool.acquire({});
   EXPECT_EQ(**one + **two, 3);
-  EXPECT_FALSE(pool.try_acquire());
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_FALSE(pool.acquire(stopped.get_token()));
   const int first = **two;
   two.reset();
   one.reset();
-  EXPECT_EQ(**pool.try_acquire(), first);
+  EXPECT_EQ(**pool.acquire({}), first);
 }
 
 TEST(Pool, a_stopped_wait_for_a_lease_is_empty) {

@@ -64,11 +64,6 @@ class Pool {
       return std::nullopt;
     return take();
   }
-  std::optional<Lease<T>> try_acquire() {
-    const Lock lock(state_->mutex);
-    if (state_->free.empty()) return std::nullopt;
-    return take();
-  }
 
  private:
   friend class Lease<T>;

@@ -2,7 +2,6 @@
 
 #include "damacy/cache/chunk_key.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/fetch/readers.h"
 #include "damacy/plan/destination.h"
 #include "damacy/zarr/shard.h"

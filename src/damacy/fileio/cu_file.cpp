@@ -8,7 +8,6 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 #include "damacy/fileio/engine_choice.h"
 
 namespace damacy {
@@ -63,7 +62,8 @@ CuFile::CuFile(const std::string& path, std::string_view flags, const CuFileOpti
 
 CuFile CuFile::of_descriptor(int fd, std::string_view flags, const FileOptions& settings) {
   const OpenFlags how = OpenFlags::parse(flags);
-  return CuFile(open_with_engine(settings, text("descriptor ", fd), [&] { return File::adopt(fd, how, settings); }));
+  return CuFile(
+      open_with_engine(settings, formatted("descriptor {}", fd), [&] { return File::adopt(fd, how, settings); }));
 }
 
 CuFile& CuFile::operator=(CuFile&& other) noexcept {

@@ -18,7 +18,6 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/on_failure.h"
-#include "damacy/core/text.h"
 #include "damacy/fileio/file.h"
 
 namespace damacy {
@@ -64,7 +63,7 @@ std::optional<struct ::stat> stat_of(const std::string& path) {
 // Unlike those of other writers, also of other processes.
 std::string partial_name() {
   thread_local std::random_device random;
-  return text(kPartialPrefix, random(), "-", random(), kPartialSuffix);
+  return formatted("{}{}-{}{}", kPartialPrefix, random(), random(), kPartialSuffix);
 }
 
 class OpenFiles {

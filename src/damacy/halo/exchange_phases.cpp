@@ -16,7 +16,7 @@ constexpr std::int64_t kMostCells = std::int64_t{1} << 60;  // sums of a few fit
 constexpr const char* kNotOfVector = "Vector halo exchange must have same exchange data for X and Y";
 
 std::string text_of(const LinkSide& side) {
-  if (const auto* const number = std::get_if<std::int64_t>(&side)) return text(*number);
+  if (const auto* const number = std::get_if<std::int64_t>(&side)) return formatted("{}", *number);
   return tuple_text(std::get<Integers>(side));
 }
 

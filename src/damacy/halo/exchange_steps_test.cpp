@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "support/error_of.h"
 
 namespace damacy::halo {
@@ -21,7 +21,7 @@ struct Recorder final : ExchangeWork {
   void end_messages(int slot, int phase) override { note("end", slot, phase); }
 
   void note(const char* step, int slot, int phase) {
-    seen.push_back(text(step, " ", slot, ".", phase));
+    seen.push_back(formatted("{} {}.{}", step, slot, phase));
     if (seen.back() != fails) return;
     fails.clear();
     throw Error(Status::io, "the network is down");

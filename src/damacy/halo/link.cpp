@@ -23,14 +23,14 @@ std::string text_of(const std::vector<Cells>& widths) {
   std::string out;
   for (const Cells& width : widths) {
     if (!out.empty()) out += ", ";
-    out += width.start == width.stop ? text(width.start) : formatted("({}, {})", width.start, width.stop);
+    out += width.start == width.stop ? formatted("{}", width.start) : formatted("({}, {})", width.start, width.stop);
   }
   return formatted("({}{})", out, widths.size() == 1 ? "," : "");
 }
 
 std::string text_of(const LinkSide& side) {
   const auto* const offsets = std::get_if<Integers>(&side);
-  return offsets != nullptr ? tuple_text(*offsets) : text(std::get<std::int64_t>(side));
+  return offsets != nullptr ? tuple_text(*offsets) : formatted("{}", std::get<std::int64_t>(side));
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ Error wrong_width(std::string_view width, std::size_t count) {
 
 std::vector<Cells> widths_of(const Width& width, std::size_t count) {
   if (const auto* const cells = std::get_if<std::int64_t>(&width)) {
-    if (*cells < 0) throw wrong_width(text(*cells), count);
+    if (*cells < 0) throw wrong_width(formatted("{}", *cells), count);
     return std::vector<Cells>(count, Cells{*cells, *cells});
   }
   const auto& given = std::get<std::vector<Cells>>(width);

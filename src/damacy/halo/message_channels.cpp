@@ -23,7 +23,7 @@ std::span<std::byte> bytes_of(Announced& announced) {
 
 std::string list_of(const std::vector<std::int64_t>& ranks) {
   std::string list;
-  for (const auto rank : ranks) list += text(list.empty() ? "" : ", ", rank);
+  for (const auto rank : ranks) list += formatted("{}{}", list.empty() ? "" : ", ", rank);
   return list;
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/halo/message_tags.h"
 #include "damacy/halo/spec.h"
 #include "support/error_of.h"
@@ -32,7 +32,7 @@ struct FakeLibrary {
   std::map<std::int64_t, std::vector<std::byte>> answers_as;
 
   void note(const char* call, int tag) {
-    seen.push_back(text(call, " ", tag));
+    seen.push_back(formatted("{} {}", call, tag));
     if (seen.back() != fails) return;
     fails.clear();
     throw Error(Status::io, "the library failed");
@@ -62,7 +62,7 @@ class FakeRequests final : public Requests {
     return peers;
   }
   bool cancel() noexcept override {
-    library_.seen.push_back(text("cancel ", tag_));
+    library_.seen.push_back(formatted("cancel {}", tag_));
     return !library_.reads_late;
   }
 

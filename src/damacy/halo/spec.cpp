@@ -17,7 +17,7 @@ bool is_cell(std::int64_t n) {
 }
 
 std::string slice_text(const Slice& slice) {
-  const auto end = [](std::optional<std::int64_t> at) { return at ? text(*at) : std::string("None"); };
+  const auto end = [](std::optional<std::int64_t> at) { return at ? formatted("{}", *at) : std::string("None"); };
   return formatted("slice({}, {}, None)", end(slice.start), end(slice.stop));
 }
 

@@ -6,7 +6,6 @@
 #include "damacy/batch/memory_plan.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/size_text.h"
-#include "damacy/core/text.h"
 #include "damacy/pipeline/network_load.h"
 
 namespace damacy {
@@ -72,8 +71,8 @@ std::string with_cache(const std::string& advice, const Config& config, const Ob
       seen.on_device ? "device_cache_bytes" : "cache_bytes", size_setting(bytes), size_text(now),
       std::llround(100 * chunks.again), seen.on_device ? "" : ", decoded");
   constexpr std::string_view kNone = "no setting: ";
-  if (advice.starts_with(kNone)) return text(cache, "; no other setting: ", advice.substr(kNone.size()));
-  return text(advice, "; ", cache);
+  if (advice.starts_with(kNone)) return formatted("{}; no other setting: {}", cache, advice.substr(kNone.size()));
+  return formatted("{}; {}", advice, cache);
 }
 
 std::string more_threads(const Config& config, const Observation& seen) {
@@ -166,10 +165,10 @@ std::string worded(const Explanation& out, const Observation& seen, bool is_of_n
   else
     all += formatted("the bottleneck is {}, at {} % of its measured ceiling", out.binds, percent(out.share));
   all += formatted(". What would help: {}. Busy:", out.advice);
-  for (const StageLoad& stage : out.stages) all += text(' ', stage.name, ' ', percent(stage.busy), " %,");
+  for (const StageLoad& stage : out.stages) all += formatted(" {} {} %,", stage.name, percent(stage.busy));
   all.back() = ';';
   all += formatted(" the consumer waited {} % of the time.", percent(out.consumer_waited));
-  if (seen.network.requests > 0) all += text(" ", network_text(seen.network, seen.seconds, seen.stats), ".");
+  if (seen.network.requests > 0) all += formatted(" {}.", network_text(seen.network, seen.seconds, seen.stats));
   if (seen.stats.slots_added > 0 || seen.added_slots > 0)
     all +=
         formatted(" It keeps batches, and holds {} now: {} slots are added, {} of at most {} (keep_bytes).", seen.held,

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
@@ -12,7 +11,7 @@ constexpr std::size_t kNamedBatches = 3;
 
 std::string list_text(const std::vector<std::int64_t>& ids, std::size_t most) {
   std::string out;
-  for (std::size_t i = 0; i < std::min(ids.size(), most); ++i) out += text(i == 0 ? "" : ", ", ids[i]);
+  for (std::size_t i = 0; i < std::min(ids.size(), most); ++i) out += formatted("{}{}", i == 0 ? "" : ", ", ids[i]);
   return ids.size() > most ? formatted("{} (+{} more)", out, ids.size() - most) : out;
 }
 

@@ -9,7 +9,7 @@
 #include "damacy/core/checked.h"
 #include "damacy/core/clock.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/host_device.h"
 #include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
@@ -44,12 +44,14 @@ class HungReadsOnDevice : public ::testing::TestWithParam<Engine> {
   // Two large chunks of blosc, of kLarge bytes each, byte i of value i.
   static void write_blocks(const std::filesystem::path& root) {
     std::filesystem::create_directories(root);
-    std::ofstream(root / "zarr.json") << text(
-        R"({"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 7, "shape": [)", 2 * kLarge,
-        R"(], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [)", kLarge,
-        R"(]}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}}, "codecs": [)",
-        R"({"name": "bytes"}, {"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, )",
-        R"("shuffle": "noshuffle", "typesize": 1, "blocksize": 65536}}]})");
+    std::ofstream(root / "zarr.json") << formatted(
+        R"({{"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 7, )"
+        R"("shape": [{}], "chunk_grid": {{"name": "regular", )"
+        R"("configuration": {{"chunk_shape": [{}]}}}}, "chunk_key_encoding": {{"name": "default", )"
+        R"("configuration": {{"separator": "."}}}}, "codecs": [{{"name": "bytes"}}, {{"name": "blosc", )"
+        R"("configuration": {{"cname": "lz4", "clevel": 5, "shuffle": "noshuffle", "typesize": 1, )"
+        R"("blocksize": 65536}}}}]}})",
+        2 * kLarge, kLarge);
     testing::ChunkBytes bytes(kLarge);
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
     const auto encoded = testing::blosc_packed(bytes, {.blocksize = 65536, .all_raw = true});
@@ -61,13 +63,15 @@ class HungReadsOnDevice : public ::testing::TestWithParam<Engine> {
   // One shard of two chunks of kWide elements, element i of value i.
   static void write_shard(const std::filesystem::path& root) {
     std::filesystem::create_directories(root);
-    std::ofstream(root / "zarr.json") << text(
-        R"({"zarr_format": 3, "node_type": "array", "data_type": "uint16", "fill_value": 7, "shape": [1, )", 2 * kWide,
-        R"(], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, )", 2 * kWide,
-        R"(]}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}}, "codecs": [)",
-        R"({"name": "sharding_indexed", "configuration": {"chunk_shape": [1, )", kWide,
-        R"(], "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],)",
-        R"( "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]})");
+    std::ofstream(root / "zarr.json") << formatted(
+        R"({{"zarr_format": 3, "node_type": "array", "data_type": "uint16", "fill_value": 7, )"
+        R"("shape": [1, {}], "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": [1, )"
+        R"({}]}}}}, "chunk_key_encoding": {{"name": "default", )"
+        R"("configuration": {{"separator": "."}}}}, "codecs": [{{"name": "sharding_indexed", )"
+        R"("configuration": {{"chunk_shape": [1, {}], "codecs": [{{"name": "bytes", )"
+        R"("configuration": {{"endian": "little"}}}}], "index_codecs": [{{"name": "bytes", )"
+        R"("configuration": {{"endian": "little"}}}}]}}}}]}})",
+        2 * kWide, 2 * kWide, kWide);
     std::vector<std::uint16_t> elements(2 * kWide);
     std::iota(elements.begin(), elements.end(), std::uint16_t{0});
     const std::uint64_t index[] = {0, 2 * kWide, 2 * kWide, 2 * kWide};

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/host_device.h"
 #include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
@@ -25,17 +25,19 @@ std::byte value_at(std::size_t position) {
 // Two elements along each of `rank` axes, stored in the opposite order of axes.
 void write_reversed(const std::filesystem::path& root, std::size_t rank) {
   std::filesystem::create_directories(root);
-  std::string twos = "2", order = text(rank - 1), key = "c.0";
+  std::string twos = "2", order = formatted("{}", rank - 1), key = "c.0";
   for (std::size_t i = 1; i < rank; ++i) {
     twos += ", 2";
-    order += text(", ", rank - 1 - i);
+    order += formatted(", {}", rank - 1 - i);
     key += ".0";
   }
-  std::ofstream(root / "zarr.json") << text(
-      R"({"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 9, "shape": [)", twos,
-      R"(], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [)", twos,
-      R"(]}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}}, "codecs": [)",
-      R"({"name": "transpose", "configuration": {"order": [)", order, R"(]}}, {"name": "bytes"}]})");
+  std::ofstream(root / "zarr.json") << formatted(
+      R"({{"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 9, )"
+      R"("shape": [{}], "chunk_grid": {{"name": "regular", )"
+      R"("configuration": {{"chunk_shape": [{}]}}}}, "chunk_key_encoding": {{"name": "default", )"
+      R"("configuration": {{"separator": "."}}}}, "codecs": [{{"name": "transpose", )"
+      R"("configuration": {{"order": [{}]}}}}, {{"name": "bytes"}}]}})",
+      twos, twos, order);
   std::string chunk(std::size_t{1} << rank, '\0');
   for (std::size_t position = 0; position < chunk.size(); ++position) {
     std::size_t stored = 0;

@@ -8,7 +8,6 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/rank_cores.h"
 #include "damacy/core/size_text.h"
-#include "damacy/core/text.h"
 #include "damacy/device/device.h"
 #include "damacy/fetch/worker_engine.h"
 #include "damacy/wave/device_waves.h"
@@ -296,7 +295,7 @@ std::string PipelineImpl::device() {
   check_not_forked();
   const Lock lock(wakeup->mutex);
   check_usable();
-  return batch_device ? text(batch_device->index()) : "cpu";
+  return batch_device ? formatted("{}", batch_device->index()) : "cpu";
 }
 
 }  // namespace damacy

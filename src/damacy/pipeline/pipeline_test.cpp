@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
-#include "damacy/core/text.h"
 #include "damacy/device/dlpack_abi.h"
 #include "damacy/pipeline/environment.h"
 #include "fakes/failing_alloc.h"
@@ -229,7 +229,7 @@ TEST_F(OneArray, held_slots_are_named) {
 class RefusingAlloc final : public Alloc {
  public:
   std::byte* take(std::size_t bytes) override {
-    if (refuse) throw Error(Status::oom, text("no memory for a buffer of ", bytes, " bytes"), "memory");
+    if (refuse) throw Error(Status::oom, formatted("no memory for a buffer of {} bytes", bytes), "memory");
     return pages_.take(bytes);
   }
   void give(std::byte* memory, std::size_t bytes) noexcept override { pages_.give(memory, bytes); }

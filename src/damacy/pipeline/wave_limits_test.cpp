@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/host_device.h"
 #include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
@@ -40,12 +40,13 @@ std::string mask_chunk(std::int64_t blocks, char value) {
 }
 
 std::string mask_document(std::int64_t chunks, std::int64_t blocks) {
-  return text(R"({"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0, "shape": [)",
-              chunks * blocks * kBlock, R"(], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [)",
-              blocks * kBlock,
-              R"(]}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},)",
-              R"("codecs": [{"name": "bytes"}, {"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, )",
-              R"("shuffle": "noshuffle", "typesize": 1, "blocksize": 64}}]})");
+  return formatted(R"({{"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0, )"
+                   R"("shape": [{}], "chunk_grid": {{"name": "regular", )"
+                   R"("configuration": {{"chunk_shape": [{}]}}}}, "chunk_key_encoding": {{"name": "default", )"
+                   R"("configuration": {{"separator": "."}}}},"codecs": [{{"name": "bytes"}}, {{"name": "blosc", )"
+                   R"("configuration": {{"cname": "lz4", "clevel": 5, "shuffle": "noshuffle", "typesize": 1, )"
+                   R"("blocksize": 64}}}}]}})",
+                   chunks * blocks * kBlock, blocks * kBlock);
 }
 
 TEST(FrameRoom, is_unlimited_until_a_list_was_filled) {
@@ -77,11 +78,11 @@ class FullOnDevice : public ::testing::TestWithParam<Order> {
  protected:
   // Chunk c of the array holds nothing but the letter c.
   Sample mask(std::int64_t chunk, std::int64_t blocks) {
-    const std::filesystem::path root = dir_.path() / text("mask-", blocks, ".zarr");
+    const std::filesystem::path root = dir_.path() / formatted("mask-{}.zarr", blocks);
     if (std::filesystem::create_directories(root)) {
       std::ofstream(root / "zarr.json") << mask_document(kChunks, blocks);
       for (std::int64_t c = 0; c < kChunks; ++c)
-        std::ofstream(root / text("c.", c), std::ios::binary) << mask_chunk(blocks, letter(c));
+        std::ofstream(root / formatted("c.{}", c), std::ios::binary) << mask_chunk(blocks, letter(c));
     }
     const std::int64_t begin = chunk * blocks * kBlock;
     return {root.string(), {{begin, begin + kTaken}}};
@@ -145,7 +146,7 @@ TEST_P(FullOnDevice, thousands_of_needed_blocks_of_large_chunks_are_decoded) {
   for (std::int64_t c = 0; c < kChunks; ++c) {
     std::fill_n(bytes.begin(), kTaken, static_cast<std::byte>(letter(c)));
     const testing::ChunkBytes encoded = testing::blosc_packed(bytes, {.blocksize = kBlock});
-    std::ofstream(root / text("c.", c), std::ios::binary)
+    std::ofstream(root / formatted("c.{}", c), std::ios::binary)
         .write(reinterpret_cast<const char*>(encoded.data()), static_cast<std::streamsize>(encoded.size()));
   }
   Pipeline pipeline = make(kChunks, 2 << 20);

@@ -7,7 +7,6 @@
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/fileio/file.h"
 #include "damacy/fileio/io_pool.h"
 #include "damacy/store/object_uri.h"

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/single/array_read.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/zarr/array.h"
@@ -20,9 +20,11 @@ namespace {
 
 // (3, 3) elements in chunks of (2, 2), big-endian, chunk (1, 1) missing.
 std::string document(std::string_view type, std::string_view fill) {
-  return text(R"({"zarr_format": 3, "node_type": "array", "shape": [3, 3], "data_type": )", type, R"(, "fill_value": )",
-              fill, R"(, "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}},
-      "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]})");
+  return formatted(R"({{"zarr_format": 3, "node_type": "array", "shape": [3, 3], "data_type": {}, )"
+                   R"("fill_value": {}, "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": [2, )"
+                   R"(2]}}}}, "chunk_key_encoding": {{"name": "default"}}, "codecs": [{{"name": "bytes", )"
+                   R"("configuration": {{"endian": "big"}}}}]}})",
+                   type, fill);
 }
 
 template <class Scalar>
@@ -103,7 +105,8 @@ TEST(ArrayRead, errors_say_what_and_where) {
 
 // A shard of two chunks, of which the first is missing and the second is `chunk` of 6 bytes.
 std::string shard(std::string_view chunk) {
-  return text(chunk, std::string(16, '\xff'), std::string(8, '\0'), std::string_view("\6\0\0\0\0\0\0\0", 8));
+  return formatted("{}{}{}{}", chunk, std::string(16, '\xff'), std::string(8, '\0'),
+                   std::string_view("\6\0\0\0\0\0\0\0", 8));
 }
 
 // Shards of 4 elements in chunks of 2 with a checksum.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "damacy/copy/block_copy.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/host_device.h"
 #include "damacy/store/reference_store.h"
 #include "fakes/shallow_copier.h"
@@ -91,11 +92,12 @@ class ReadsOnDevice : public SelectionReads, public ::testing::WithParamInterfac
     SelectionRequest request;
     request.object = std::make_shared<const Array>(
         "array", nullptr, "", "", Stamp{},
-        parse_v3_array(text(R"({"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0,
-                                "shape": [)",
-                            elements, R"(], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [)",
-                            elements, R"(]}}, "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes"})",
-                            codecs, "]}")),
+        parse_v3_array(
+            formatted(R"({{"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0, )"
+                      R"("shape": [{}], "chunk_grid": {{"name": "regular", )"
+                      R"("configuration": {{"chunk_shape": [{}]}}}}, "chunk_key_encoding": {{"name": "default"}}, )"
+                      R"("codecs": [{{"name": "bytes"}}{}]}})",
+                      elements, elements, codecs)),
         std::vector<std::string>{});
     request.store = make_file_store(dir_.path().string(), 8);
     request.items.push_back({"x", std::move(axes)});

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/fetch/chunk_tasks.h"
 #include "damacy/fetch/host_sink.h"
 #include "damacy/plan/selection.h"
@@ -90,7 +90,7 @@ Shard ObjectWants::outermost_shard(std::shared_ptr<Object> object) const {
   if (!levels.front().codecs.codecs().empty()) return read_outermost_shard(array(), key(), std::move(object));
   ShardIndex index =
       job_->request.keeps_indices
-          ? job_->readers.index_of(array(), *object, text(job_->request.store->cache_identity(), '\0', key()))
+          ? job_->readers.index_of(array(), *object, formatted("{}\0{}", job_->request.store->cache_identity(), key()))
           : read_shard_index(array(), *object);
   return {key(), std::move(object), std::move(index)};
 }

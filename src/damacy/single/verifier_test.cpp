@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/store/reference_store.h"
 #include "damacy/store/storage_watch.h"
@@ -106,7 +106,7 @@ class VerifiersOfShards : public ::testing::Test {
       index.insert(index.end(), {chunks.size(), 6});
       chunks += "\1\2\x52\x9f\xf8\x03";
     }
-    return text(chunks, std::string_view(reinterpret_cast<const char*>(index.data()), 16 * kChunks));
+    return formatted("{}{}", chunks, std::string_view(reinterpret_cast<const char*>(index.data()), 16 * kChunks));
   }
   Verifier verifier() const {
     return Verifier("a", readers_, {{}, clock_}, [store = store_](const std::string&) { return store; });

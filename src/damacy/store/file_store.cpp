@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 #include "damacy/store/detail/open_files.h"
 #include "damacy/store/store.h"
 
@@ -90,7 +89,7 @@ class FileStore final : public Store {
  private:
   FileName file(std::string_view key) const {
     check_key(key);
-    return {text(root_, "/", key), name_, std::string(key)};
+    return {formatted("{}/{}", root_, key), name_, std::string(key)};
   }
 
   const std::string name_;

@@ -14,7 +14,7 @@
 
 #include "conformance/store_suite.h"
 #include "damacy/core/file_calls.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/store/detail/open_files.h"
 #include "fakes/temp_dir.h"
 
@@ -169,13 +169,13 @@ TEST_F(FileStoreTest, keeps_no_more_descriptors_than_allowed_and_reopens_what_is
   const auto files = store(4);
   std::vector<std::shared_ptr<Object>> objects;
   for (int i = 0; i < 20; ++i) {
-    directory.put(text(i), text("content ", i));
-    objects.push_back(files->open(text(i)));
+    directory.put(formatted("{}", i), formatted("content {}", i));
+    objects.push_back(files->open(formatted("{}", i)));
     EXPECT_LE(open_descriptors(), 4);
   }
   for (int round = 0; round < 2; ++round)
     for (std::size_t i = 0; i < 20; ++i) {
-      const std::string content = text("content ", i);
+      const std::string content = formatted("content {}", i);
       EXPECT_EQ(read_text(*objects[i], 0, content.size()), content);
       EXPECT_LE(open_descriptors(), 4);
     }
@@ -190,10 +190,10 @@ TEST_F(FileStoreTest, stores_that_share_their_open_files_share_the_bound) {
   const auto a = make_file_store(directory.path("a"), shared);
   const auto b = make_file_store(directory.path("b"), shared);
   for (int i = 1; i < 10; ++i) {
-    directory.put(text("a/", i), "a");
-    directory.put(text("b/", i), "b");
-    EXPECT_EQ(read_text(*a->open(text(i)), 0, 1), "a");
-    EXPECT_EQ(read_text(*b->open(text(i)), 0, 1), "b");
+    directory.put(formatted("a/{}", i), "a");
+    directory.put(formatted("b/{}", i), "b");
+    EXPECT_EQ(read_text(*a->open(formatted("{}", i)), 0, 1), "a");
+    EXPECT_EQ(read_text(*b->open(formatted("{}", i)), 0, 1), "b");
     EXPECT_LE(open_descriptors(), 3);
   }
 }
@@ -297,8 +297,8 @@ TEST_F(FileStoreTest, opening_and_stamping_are_tried_again_too) {
 TEST_F(FileStoreTest, out_of_descriptors_it_closes_idle_ones_and_tries_once_more) {
   const auto files = store(8);
   for (int i = 0; i < 6; ++i) {
-    directory.put(text(i), "x");
-    files->open(text(i));
+    directory.put(formatted("{}", i), "x");
+    files->open(formatted("{}", i));
   }
   directory.put("key", "x");
   calls->fail_open = EMFILE;
@@ -318,7 +318,7 @@ int few_descriptors(const std::string& root) {
   if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return 10;
   const auto files = make_file_store(root, 1000);
   std::vector<std::shared_ptr<Object>> objects;
-  for (int i = 0; i < 100; ++i) objects.push_back(files->open(text(i)));
+  for (int i = 0; i < 100; ++i) objects.push_back(files->open(formatted("{}", i)));
   for (const auto& object : objects)
     if (!object || read_text(*object, 0, 1) != "x") return 11;
   if (files->list("").size() != 100) return 12;
@@ -337,7 +337,7 @@ int few_descriptors(const std::string& root) {
 }
 
 TEST_F(FileStoreTest, a_process_with_few_descriptors_reads_many_files) {
-  for (int i = 0; i < 100; ++i) directory.put(text(i), "x");
+  for (int i = 0; i < 100; ++i) directory.put(formatted("{}", i), "x");
   const pid_t child = ::fork();
   if (child == 0) {
     int result = 99;
@@ -354,10 +354,10 @@ TEST_F(FileStoreTest, a_process_with_few_descriptors_reads_many_files) {
 }
 
 TEST_F(FileStoreTest, many_threads_share_few_descriptors) {
-  for (std::size_t i = 0; i < 16; ++i) directory.put(text(i), text("content ", i));
+  for (std::size_t i = 0; i < 16; ++i) directory.put(formatted("{}", i), formatted("content {}", i));
   const auto files = make_file_store(directory.path(), 3);
   std::vector<std::shared_ptr<Object>> objects;
-  for (std::size_t i = 0; i < 16; ++i) objects.push_back(files->open(text(i)));
+  for (std::size_t i = 0; i < 16; ++i) objects.push_back(files->open(formatted("{}", i)));
   std::atomic<int> wrong{0};
   {
     std::vector<std::jthread> threads;
@@ -365,8 +365,8 @@ TEST_F(FileStoreTest, many_threads_share_few_descriptors) {
       threads.emplace_back([&, t] {
         for (std::size_t i = 0; i < 300; ++i) {
           const std::size_t which = (i * (2 * t + 1) + t) % 16;
-          const std::string content = text("content ", which);
-          if (i % 10 == 0) files->open(text(which));
+          const std::string content = formatted("content {}", which);
+          if (i % 10 == 0) files->open(formatted("{}", which));
           if (read_text(*objects[which], 0, content.size()) != content) ++wrong;
         }
       });

@@ -6,7 +6,6 @@
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 
@@ -50,8 +49,8 @@ std::shared_ptr<Object> MemoryStore::open(std::string_view key) {
   check_key(key);
   const Lock lock(mutex_);
   if (const auto at = versions_.find(key); at != versions_.end()) return at->second;
-  const auto below = versions_.lower_bound(text(key, "/"));
-  if (below != versions_.end() && below->first.starts_with(text(key, "/")))
+  const auto below = versions_.lower_bound(formatted("{}/", key));
+  if (below != versions_.end() && below->first.starts_with(formatted("{}/", key)))
     throw Error(Status::io, "not a regular file but a directory", "io").at_key(key).at_store(name_);
   return nullptr;
 }
@@ -64,7 +63,7 @@ std::optional<Stamp> MemoryStore::stamp(std::string_view key) {
 
 std::vector<Entry> MemoryStore::list(std::string_view prefix) {
   if (!prefix.empty()) check_key(prefix);
-  const std::string start = prefix.empty() ? std::string() : text(prefix, "/");
+  const std::string start = prefix.empty() ? std::string() : formatted("{}/", prefix);
   std::map<std::string, bool> found;
   const Lock lock(mutex_);
   for (auto at = versions_.lower_bound(start); at != versions_.end() && at->first.starts_with(start); ++at) {

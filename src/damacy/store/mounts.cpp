@@ -9,7 +9,6 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/store/counted_store.h"
 #include "damacy/store/http/http_store.h"
 #include "damacy/store/s3/s3_store.h"
@@ -24,7 +23,7 @@ namespace {
 
 // The scheme in lower case, then the rest unchanged.
 std::string normal(std::string_view uri) {
-  return text(scheme_of_uri(uri), uri.substr(uri.find("://")));
+  return formatted("{}{}", scheme_of_uri(uri), uri.substr(uri.find("://")));
 }
 
 std::string checked_prefix(std::string_view prefix) {
@@ -61,9 +60,9 @@ class PartOfStore final : public Store {
   bool is_remote() const noexcept override { return whole_->is_remote(); }
   std::string identity() const override {
     const std::string whole = whole_->identity();
-    return whole.empty() || path_.empty() ? whole : text(whole, "/", path_);
+    return whole.empty() || path_.empty() ? whole : formatted("{}/{}", whole, path_);
   }
-  std::string cache_identity() const override { return text(whole_->cache_identity(), "/", path_); }
+  std::string cache_identity() const override { return formatted("{}/{}", whole_->cache_identity(), path_); }
   bool is_immutable() const noexcept override { return whole_->is_immutable(); }
   ReadShape read_shape() const noexcept override { return whole_->read_shape(); }
   std::string why_absent() override { return path_.empty() ? whole_->why_absent() : std::string(); }
@@ -129,7 +128,9 @@ class PartOfStore final : public Store {
     const std::shared_ptr<Object> object_;
   };
 
-  std::string key_of(std::string_view key) const { return path_.empty() ? std::string(key) : text(path_, "/", key); }
+  std::string key_of(std::string_view key) const {
+    return path_.empty() ? std::string(key) : formatted("{}/{}", path_, key);
+  }
 
   const std::string name_;
   const std::shared_ptr<Store> whole_;
@@ -225,7 +226,7 @@ std::string how_to_mount(std::string_view scheme, std::string_view uri) {
   const std::string_view rest = uri.substr(uri.find("://") + 3);
   std::string name(rest.substr(0, rest.find_first_of("/?#")));
   name.erase(0, name.rfind('@') + 1);  // user info is secret
-  const std::string root = text(scheme, "://", name);
+  const std::string root = formatted("{}://{}", scheme, name);
   const auto lines = [&](std::string_view type, std::string_view made) {
     return formatted("from obstore.store import {}; damacy.mount(\"{}/\", {})", type, root, made);
   };

@@ -1,6 +1,7 @@
 #include "damacy/store/mounts.h"
 
 #include "conformance/store_suite.h"
+#include "damacy/core/formatted.h"
 #include "damacy/store/memory_store.h"
 
 namespace damacy {
@@ -41,7 +42,9 @@ struct MountedFixture {
   MountedMemory mounted{"store://suite/"};
   std::shared_ptr<Store> part = store_of_uri("store://suite/some/group");
   Store& store() { return *part; }
-  void put(std::string_view key, std::string_view bytes) { mounted.memory().put(text("some/group/", key), bytes); }
+  void put(std::string_view key, std::string_view bytes) {
+    mounted.memory().put(formatted("some/group/{}", key), bytes);
+  }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(Mounted, StoreSuite, MountedFixture);
 

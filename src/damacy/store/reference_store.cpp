@@ -11,7 +11,6 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/sha256.h"
-#include "damacy/core/text.h"
 #include "damacy/store/counted_store.h"
 #include "damacy/store/mounts.h"
 #include "damacy/store/object_uri.h"
@@ -87,7 +86,7 @@ struct Lead {
   std::string store, key, url;
 
   Error located(const Error& e) const {
-    return Error(e).moved_to(store, key).with_note(text("the reference names ", url));
+    return Error(e).moved_to(store, key).with_note(formatted("the reference names {}", url));
   }
 };
 
@@ -138,7 +137,7 @@ class RangeObject final : public Object {
   std::string version() const override {
     const std::string version = whole_->version();
     if (version.empty()) return version;
-    return text(lead_.url, '\n', offset_, '+', stamp_.size, '\n', version);
+    return formatted("{}\n{}+{}\n{}", lead_.url, offset_, stamp_.size, version);
   }
   void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
     check_end(lead_, stamp_.size, offset, dst.size());
@@ -388,7 +387,7 @@ std::shared_ptr<Store> make_reference_store(std::string_view uri, std::span<cons
     References references = References::parse(document);
     references.resolve_urls([&urls](const std::string& url) { return urls.resolve(url); });
     const std::string shown = without_secrets(uri);
-    return make_store(text("references ", shown), text("references\n", shown, '\n', hex(sha256(document))),
+    return make_store(formatted("references {}", shown), formatted("references\n{}\n{}", shown, hex(sha256(document))),
                       std::move(references));
   } catch (const Error& e) {
     throw Error(e).at_uri(without_secrets(uri));

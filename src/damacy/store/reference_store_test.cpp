@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "conformance/store_suite.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/store/counted_store.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/store/mounts.h"
@@ -30,9 +30,9 @@ class ReferencesFixture {
     return *store_;
   }
   void put(std::string_view key, std::string_view bytes) {
-    const std::string file = text(values_.size(), '-', ++puts_);
+    const std::string file = formatted("{}-{}", values_.size(), ++puts_);
     if (kind == Kind::whole) directory_.put(file, bytes);
-    if (kind == Kind::range) directory_.put(file, text("<<", bytes, ">>"));
+    if (kind == Kind::range) directory_.put(file, formatted("<<{}>>", bytes));
     values_[std::string(key)] = {std::string(bytes), directory_.path(file)};
     store_.reset();
   }
@@ -60,7 +60,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(ReferencedObject, StoreSuite, ReferencesFixture<K
 INSTANTIATE_TYPED_TEST_SUITE_P(ReferencedRange, StoreSuite, ReferencesFixture<Kind::range>);
 
 std::string document(std::string_view refs) {
-  return text(R"({"version": 1, "refs": )", refs, "}");
+  return formatted(R"({{"version": 1, "refs": {}}})", refs);
 }
 
 std::string text_at(Store& store, std::string_view key) {

@@ -4,7 +4,6 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 #include "damacy/store/store.h"
 
 namespace damacy {
@@ -104,7 +103,7 @@ std::string ReferenceUrls::resolve(std::string_view url) const {
       refuse(document_, formatted("the document names the file {}: references of another machine never lead to files "
                                   "here",
                                   url));
-    const std::string path = is_path ? path_of_uri(url) : text(folder_, url);
+    const std::string path = is_path ? path_of_uri(url) : formatted("{}{}", folder_, url);
     if (has_dots(path, /*is_encoded=*/!is_local_ && is_of_http(scheme_of_uri(path))))
       refuse(document_, formatted("the document names {}, which has a part '.' or '..'", url));
     return path;

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 
@@ -53,13 +53,13 @@ std::optional<References::Reference> References::find(std::string_view key) cons
 }
 
 bool References::has_below(std::string_view path) const {
-  const std::string start = text(path, '/');
+  const std::string start = formatted("{}/", path);
   const auto row = first_from(start);
   return row != rows_.end() && key_of(*row).starts_with(start);
 }
 
 std::vector<Entry> References::list(std::string_view path) const {
-  const std::string start = path.empty() ? std::string() : text(path, '/');
+  const std::string start = path.empty() ? std::string() : formatted("{}/", path);
   std::map<std::string, bool> found;
   for (auto row = first_from(start); row != rows_.end() && key_of(*row).starts_with(start);) {
     const std::string_view rest = key_of(*row).substr(start.size());
@@ -68,7 +68,7 @@ std::vector<Entry> References::list(std::string_view path) const {
     const bool is_directory = slash != rest.npos;
     found[name] |= is_directory;
     // What is below a directory has its name and a '/', which '0' follows.
-    row = is_directory ? first_from(text(start, name, '0')) : row + 1;
+    row = is_directory ? first_from(formatted("{}{}0", start, name)) : row + 1;
   }
   std::vector<Entry> entries;
   for (const auto& [name, is_directory] : found) entries.push_back({name, is_directory});

@@ -6,7 +6,6 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/json_events.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/store/references.h"
 
 namespace damacy {
@@ -253,7 +252,7 @@ References References::parse(std::string_view document) {
   if (reader.failure()) throw *reader.failure();
   if (const auto twin = references.finish())
     throw Error(Status::decode, formatted("member '{}' occurs twice", *twin), "duplicate-key")
-        .at_pointer(text("/refs", pointer_token(*twin)));
+        .at_pointer(formatted("/refs{}", pointer_token(*twin)));
   return references;
 }
 

@@ -3,15 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "support/error_of.h"
 
 namespace damacy {
 namespace {
 
 References parsed(std::string_view refs) {
-  return References::parse(text(R"({"version": 1, "refs": )", refs, "}"));
+  return References::parse(formatted(R"({{"version": 1, "refs": {}}})", refs));
 }
 
 Error error_in(std::string_view document) {
@@ -23,7 +23,7 @@ Error error_of_refs(std::string_view refs) {
 
 std::string names(const std::vector<Entry>& entries) {
   std::string all;
-  for (const Entry& entry : entries) all += text(entry.name, entry.is_directory ? "/ " : " ");
+  for (const Entry& entry : entries) all += formatted("{}{}", entry.name, entry.is_directory ? "/ " : " ");
   return all;
 }
 
@@ -74,12 +74,12 @@ TEST(References, other_members_and_empty_templates_are_ignored) {
 TEST(References, templates_and_gen_are_refused_by_name) {
   for (const std::string_view member : {R"("templates": {"u": "s3://x"})", R"("gen": [{"key": "a"}])", R"("gen": "x")",
                                         R"("templates": [[]])", R"("templates": 1)"}) {
-    const Error error = error_in(text(R"({"version": 1, )", member, R"(, "refs": {}})"));
+    const Error error = error_in(formatted(R"({{"version": 1, {}, "refs": {{}}}})", member));
     EXPECT_EQ(error.kind(), ErrorKind::unsupported_format) << member;
     EXPECT_EQ(error.where().reason, "references");
     const auto name = member.substr(1, member.find('"', 1) - 1);
-    EXPECT_TRUE(error.message().starts_with(text("the document has ", name))) << error.message();
-    EXPECT_EQ(error.where().pointer, text("/", name));
+    EXPECT_TRUE(error.message().starts_with(formatted("the document has {}", name))) << error.message();
+    EXPECT_EQ(error.where().pointer, formatted("/{}", name));
   }
 }
 
@@ -118,7 +118,7 @@ TEST(References, wrong_values_are_refused_with_their_place) {
                                        R"("base64:AAA*")",
                                        R"([["u"]])",
                                        R"([NaN])"}) {
-    const Error error = error_of_refs(text(R"({"t/0.0": )", value, "}"));
+    const Error error = error_of_refs(formatted(R"({{"t/0.0": {}}})", value));
     EXPECT_EQ(error.status(), Status::decode) << value;
     EXPECT_EQ(error.where().reason, "metadata") << value;
     EXPECT_EQ(error.where().pointer, "/refs/t~10.0") << value;
@@ -146,7 +146,7 @@ TEST(References, what_is_no_key_or_no_url_is_refused) {
   EXPECT_EQ(error_of_refs(R"({"": "x"})").where().reason, "limit");
   EXPECT_EQ(error_of_refs(R"({"a": ["", 0, 1]})").where().reason, "uri");
   EXPECT_EQ(error_of_refs(R"({"a": ["x\u0000y"]})").where().reason, "uri");
-  EXPECT_EQ(error_of_refs(text(R"({"a": [")", std::string(Limits::uri_bytes + 1, 'u'), R"("]})")).where().reason,
+  EXPECT_EQ(error_of_refs(formatted(R"({{"a": ["{}"]}})", std::string(Limits::uri_bytes + 1, 'u'))).where().reason,
             "uri");
   EXPECT_EQ(error_of_refs(R"({"a\udc00": "x"})").where().reason, "json");
   EXPECT_EQ(error_of_refs(R"({"a": "\udc00"})").where().reason, "json");
@@ -155,13 +155,13 @@ TEST(References, what_is_no_key_or_no_url_is_refused) {
 TEST(References, what_is_not_json_is_refused) {
   for (const std::string_view document : {"", "{", "{]", "PAR1", "{\"version\": 1} x", "\xef\xbb\xbf{}"})
     EXPECT_EQ(error_in(document).where().reason, "json") << document;
-  const Error deep = error_of_refs(text("{\"a\": {\"b\":", std::string(64, '['), std::string(64, ']'), "}}"));
+  const Error deep = error_of_refs(formatted(R"({{"a": {{"b":{}{}}}}})", std::string(64, '['), std::string(64, ']')));
   EXPECT_EQ(deep.where().reason, "limit");
 }
 
 TEST(References, their_number_is_limited) {
   std::string refs = "{";
-  for (std::uint64_t i = 0; i < Limits::references; ++i) refs += text(i > 0 ? "," : "", '"', i, R"(":"")");
+  for (std::uint64_t i = 0; i < Limits::references; ++i) refs += formatted(R"({}"{}":"")", i > 0 ? "," : "", i);
   EXPECT_EQ(parsed(refs + "}").size(), Limits::references);
   const Error error = error_of_refs(refs + R"(,"x":""})");
   EXPECT_EQ(error.status(), Status::inval);

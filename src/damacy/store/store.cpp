@@ -12,7 +12,6 @@
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 
@@ -91,7 +90,7 @@ std::string Store::cache_identity() const {
     return std::uint64_t{random()} << 32 | random();
   }();
   std::string known = identity();
-  return known.empty() ? text("store ", process, ' ', ::getpid(), ' ', number_) : known;
+  return known.empty() ? formatted("store {} {} {}", process, ::getpid(), number_) : known;
 }
 
 std::string scheme_of_uri(std::string_view uri) {

@@ -6,7 +6,6 @@
 #include "damacy/cache/wide_hash.h"
 #include "damacy/core/checked.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/zarr/metadata.h"
 #include "damacy/zarr/shard_index.h"
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/array_info.h"
@@ -40,7 +40,7 @@ std::string problem_of(const ArrayAttributes& attributes) {
   if (!attributes.cf_error) return "";
   EXPECT_EQ(attributes.cf_error->status(), Status::decode);
   EXPECT_EQ(attributes.cf_error->where().reason, "cf");
-  return text(attributes.cf_error->where().pointer, ": ", attributes.cf_error->message());
+  return formatted("{}: {}", attributes.cf_error->where().pointer, attributes.cf_error->message());
 }
 
 TEST(ArrayAttributes, names_of_dimensions_come_from_the_document_before_the_attribute) {
@@ -81,7 +81,7 @@ TEST(ArrayAttributes, a_fill_value_in_base64_is_a_double) {
   EXPECT_EQ(missing_of<float>(v3(R"({"_FillValue":"AAAAAICHw8A="})", Dtype::f32)), std::vector<float>{-9999});
   EXPECT_EQ(missing_of<double>(v3(R"({"_FillValue":"AQAAAAAAAAA="})", Dtype::f64)), std::vector<double>{5e-324});
   for (const char* wrong : {"AAAAAICHw8A", "AAAAAICHw8=A", "AAAA*ICHw8A=", "AAAAAICHw8B=", "", "12"})
-    EXPECT_NE(problem_of(v3(text(R"({"_FillValue":")", wrong, "\"}"), Dtype::f32)), "") << wrong;
+    EXPECT_NE(problem_of(v3(formatted(R"({{"_FillValue":"{}"}})", wrong), Dtype::f32)), "") << wrong;
 }
 
 TEST(ArrayAttributes, unsigned_reads_the_fill_value_as_signed_and_missing_values_as_they_are_read) {
@@ -118,8 +118,8 @@ TEST(ArrayAttributes, what_cannot_be_used_is_named_with_its_pointer) {
 TEST(ArrayAttributes, at_most_16_values_are_missing) {
   const auto with = [](int count) {
     std::string list;
-    for (int i = 0; i < count; ++i) list += text(i > 0 ? "," : "", i);
-    return v3(text(R"({"missing_value":[)", list, "]}"));
+    for (int i = 0; i < count; ++i) list += formatted("{}{}", i > 0 ? "," : "", i);
+    return v3(formatted(R"({{"missing_value":[{}]}})", list));
   };
   EXPECT_EQ(with(15).cf->missing.size(), 15u);
   EXPECT_EQ(with(16).cf->missing.size(), 16u);
@@ -162,8 +162,9 @@ ArrayInfo info_of(Documents documents) {
 
 TEST(ArrayAttributes, axes_of_an_image_name_the_dimensions) {
   const auto image = [](const char* axes) {
-    return text(R"({"zarr_format":3,"node_type":"group","attributes":{"ome":{"multiscales":[{"axes":)", axes,
-                R"(,"datasets":[{"path":"0"}]}]}}})");
+    return formatted(R"({{"zarr_format":3,"node_type":"group","attributes":{{"ome":{{"multiscales":[{{"axes":{},)"
+                     R"("datasets":[{{"path":"0"}}]}}]}}}}}})",
+                     axes);
   };
   const std::string level = v3_document({{"dimension_names", R"(["p","q"])"}});
   const auto dims = [&](const char* axes) {
@@ -177,8 +178,9 @@ TEST(ArrayAttributes, axes_of_an_image_name_the_dimensions) {
 }
 
 std::string image(const char* members) {
-  return text(R"({"zarr_format":3,"node_type":"group","attributes":{"ome":{"multiscales":[{)", members,
-              R"("datasets":[{"path":"0"}]}]}}})");
+  return formatted(R"({{"zarr_format":3,"node_type":"group",)"
+                   R"("attributes":{{"ome":{{"multiscales":[{{{}"datasets":[{{"path":"0"}}]}}]}}}}}})",
+                   members);
 }
 
 TEST(ArrayAttributes, the_channel_axis_has_a_type_or_one_of_four_names) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/store/memory_store.h"
 #include "fakes/temp_dir.h"
 #include "support/documents.h"
@@ -89,8 +89,8 @@ TEST(ArrayInfo, finds_the_innermost_chunks_of_nested_shards) {
 TEST(ArrayInfo, chunks_are_in_the_arrays_axes_also_when_a_codec_is_unknown) {
   const auto codecs = sharded({{"chunk_shape", "[3,2]"}, {"codecs", R"(["zfp"])"}});
   const auto info = info_of(
-      "zarr.json",
-      v3_document({{"codecs", text(R"([{"name":"transpose","configuration":{"order":[1,0]}},)", codecs.substr(1))}}));
+      "zarr.json", v3_document({{"codecs", formatted(R"([{{"name":"transpose","configuration":{{"order":[1,0]}}}},{})",
+                                                     codecs.substr(1))}}));
   EXPECT_EQ(info.chunks, (Dims{2, 3}));
   EXPECT_EQ(info.codecs, (Names{"transpose", "sharding_indexed", "zfp"}));
 }

@@ -1,5 +1,5 @@
 #include "damacy/zarr/array.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/zarr/metadata.h"
 
 #include <gtest/gtest.h>
@@ -88,9 +88,9 @@ TEST(Array, shards_in_shards_have_an_index_each) {
   const Array array = array_of(parse_v3_array(v3_document(
       {{"shape", "[100,100]"},
        {"chunk_grid", R"({"name":"regular","configuration":{"chunk_shape":[24,12]}})"},
-       {"codecs",
-        sharded({{"chunk_shape", "[8,6]"},
-                 {"codecs", text(R"([{"name":"transpose","configuration":{"order":[1,0]}},)", inner.substr(1))}})}})));
+       {"codecs", sharded({{"chunk_shape", "[8,6]"},
+                           {"codecs", formatted(R"([{{"name":"transpose","configuration":{{"order":[1,0]}}}},{})",
+                                                inner.substr(1))}})}})));
   EXPECT_EQ(array.grid(), (Dims{25, 50}));
   EXPECT_EQ(array.shard_grid(), (Dims{13, 17}));
   EXPECT_EQ(array.entries_of(0), 6u);
@@ -120,7 +120,8 @@ TEST(Array, a_shard_holds_chunks_in_c_order) {
 
 TEST(Array, a_transposed_shard_counts_its_chunks_in_its_own_axes) {
   const auto inner = sharded({{"chunk_shape", "[3,2]"}});
-  const Array array = sharded_array(text(R"([{"name":"transpose","configuration":{"order":[1,0]}},)", inner.substr(1)));
+  const Array array =
+      sharded_array(formatted(R"([{{"name":"transpose","configuration":{{"order":[1,0]}}}},{})", inner.substr(1)));
   EXPECT_EQ(array.metadata().chunk_shape, (Dims{2, 3}));
   EXPECT_EQ(array.index_in_shard({1, 0}), 1u);
   EXPECT_EQ(array.index_in_shard({0, 1}), 4u);  // (1, 0) of (3, 4)

@@ -8,8 +8,8 @@
 
 #include "damacy/cache/disk/cached_store.h"
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/store/mounts.h"
 #include "damacy/store/storage_watch.h"
 #include "damacy/zarr/detail/metadata_cache.h"
@@ -34,11 +34,11 @@ Error changed(std::string_view key) {
 
 // One uri may be opened in several stores. An entry holds its store, so that no other one has the same address.
 std::string array_name(const std::string& uri, const Store& store) {
-  return text(absolute_path(uri), '\0', reinterpret_cast<std::uintptr_t>(&store));
+  return formatted("{}\0{}", absolute_path(uri), reinterpret_cast<std::uintptr_t>(&store));
 }
 
 std::string index_name(const Array& array, std::string_view key) {
-  return text(array.id()[0], ' ', array.id()[1], ' ', key);
+  return formatted("{} {} {}", array.id()[0], array.id()[1], key);
 }
 
 template <class Work>
@@ -144,7 +144,8 @@ std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
 
 std::shared_ptr<Store> Catalog::Impl::store_of(const MountedUri& place) {
   if (file_path_of_uri(place.uri)) return store_of(place.uri);
-  return known_store(text(place.uri, '\0', reinterpret_cast<std::uintptr_t>(place.mount.get())), place.uri, &place);
+  return known_store(formatted("{}\0{}", place.uri, reinterpret_cast<std::uintptr_t>(place.mount.get())), place.uri,
+                     &place);
 }
 
 // `place`: empty: what is mounted when the uri is opened first.
@@ -256,7 +257,7 @@ std::shared_ptr<const Shard> Catalog::Impl::shard(const Array& array, const Dims
     const std::size_t number = array.entry_at(level - 1, chunk);
     const auto range = entry->read.index.find(number);
     if (!range) return handed_out(std::move(key), std::move(object), std::move(entry), ShardIndex());
-    name = text(name, '\0', number);
+    name = formatted("{}\0{}", name, number);
     if (entry->read.decoded) object = entry->read.decoded;
     entry = index_of(array, level, {*object, *range}, chunk, name);
   }

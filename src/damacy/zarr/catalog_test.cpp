@@ -7,7 +7,7 @@
 #include <map>
 #include <thread>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/store/mounts.h"
 #include "fakes/temp_dir.h"
@@ -431,7 +431,7 @@ TEST(MissingChunk, is_fill_otherwise) {
 TEST(Catalog, a_uri_of_two_mounts_is_two_arrays) {
   const auto at = [](std::int64_t size) {
     const auto memory = std::make_shared<MemoryStore>();
-    memory->put("a/zarr.json", v3_document({{"shape", text("[", size, "]")},
+    memory->put("a/zarr.json", v3_document({{"shape", formatted("[{}]", size)},
                                             {"data_type", R"("uint8")"},
                                             {"chunk_grid", R"({"name":"regular","configuration":{"chunk_shape":[2]}})"},
                                             {"codecs", R"([{"name":"bytes"}])"}}));

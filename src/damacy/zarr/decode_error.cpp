@@ -1,7 +1,6 @@
 #include "damacy/zarr/decode_error.h"
 
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 
@@ -9,7 +8,7 @@ Error decode_error(const DecodeResult& result) noexcept try {
   std::string message = result.detail;
   const bool has_numbers = result.seen != 0 || result.expected != 0;
   if (!result.has_expected)
-    message += text(": ", result.seen);
+    message += formatted(": {}", result.seen);
   else if (has_numbers && result.status == DecodeStatus::limit)
     message += formatted(": {}, the limit is {}", result.seen, result.expected);
   else if (has_numbers)

@@ -6,7 +6,6 @@
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
-#include "damacy/core/text.h"
 #include "damacy/store/mounts.h"
 #include "damacy/store/storage_watch.h"
 #include "damacy/zarr/detail/opening.h"
@@ -27,7 +26,8 @@ std::string time_unit_in(const FoundArray& found) {
   }
   const json::Value configuration = parsed.root().at("data_type").at("configuration");
   const auto factor = configuration.find("scale_factor");
-  return text(factor && factor->text() != "1" ? factor->text() : std::string_view(), configuration.at("unit").text());
+  return formatted("{}{}", factor && factor->text() != "1" ? factor->text() : std::string_view(),
+                   configuration.at("unit").text());
 }
 
 void describe(const ArrayMetadata& array, ArrayInfo& info) {
@@ -59,7 +59,7 @@ void describe_attributes(FoundArray& found, Store& store, ArrayInfo& info) {
   info.dims = std::move(attributes.parsed.dims);
   info.cf = std::move(attributes.parsed.cf);
   if (const auto& error = attributes.parsed.cf_error)
-    info.cf_problem = text(error->where().pointer, ": ", error->message());
+    info.cf_problem = formatted("{}: {}", error->where().pointer, error->message());
   info.attributes_document = std::move(attributes.document);
 }
 

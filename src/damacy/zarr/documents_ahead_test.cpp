@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 namespace {
@@ -32,9 +32,11 @@ class AskedStore final : public Store {
   void expect(std::string_view key, const Expectation& read) override {
     EXPECT_FALSE(read.from_end);
     asked_.bytes = read.bytes;
-    asked_.expected.push_back(text(number_, "/", key));
+    asked_.expected.push_back(formatted("{}/{}", number_, key));
   }
-  void unexpect(std::string_view key) noexcept override { asked_.unexpected.push_back(text(number_, "/", key)); }
+  void unexpect(std::string_view key) noexcept override {
+    asked_.unexpected.push_back(formatted("{}/{}", number_, key));
+  }
 
  private:
   const std::size_t number_;
@@ -166,7 +168,7 @@ TEST(UsualDocuments, are_those_of_the_last_nodes) {
 
 TEST(UsualDocuments, are_few) {
   UsualDocuments usual;
-  for (int i = 0; i < 20; ++i) usual.note(Keys{text(i, "/zarr.json")});
+  for (int i = 0; i < 20; ++i) usual.note(Keys{formatted("{}/zarr.json", i)});
   EXPECT_EQ(usual.known().keys.size(), 8u);
   EXPECT_EQ(usual.known().keys.back(), "19/zarr.json");
 }

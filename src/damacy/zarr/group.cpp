@@ -3,7 +3,6 @@
 
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/zarr/detail/document.h"
 #include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/metadata.h"
@@ -163,7 +162,7 @@ std::string consolidated_problem(int zarr_format, std::string_view document) {
       if (const auto map = parsed.root().find("consolidated_metadata")) parse_v3_consolidated(*map, group);
     }
   } catch (const Error& e) {
-    return text(e.where().pointer, e.where().pointer.empty() ? "" : ": ", e.message());
+    return formatted("{}{}{}", e.where().pointer, e.where().pointer.empty() ? "" : ": ", e.message());
   }
   return {};
 }

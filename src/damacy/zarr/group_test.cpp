@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/zarr/metadata.h"
 #include "support/documents.h"
 
@@ -14,7 +14,7 @@ using for_tests::unsupported;
 using for_tests::wrong;
 
 GroupMetadata v3_group(std::string attributes, std::string more = "") {
-  return parse_v3_group(text(R"({"zarr_format":3,"node_type":"group","attributes":)", attributes, more, "}"));
+  return parse_v3_group(formatted(R"({{"zarr_format":3,"node_type":"group","attributes":{}{}}})", attributes, more));
 }
 GroupMetadata v2_group(std::string attributes) {
   return parse_v2_group(R"({"zarr_format":2})", attributes, "");
@@ -30,17 +30,17 @@ void expect_levels(const GroupMetadata& group) {
 }
 
 TEST(Group, finds_the_image_inside_or_outside_of_ome) {
-  expect_levels(v3_group(text(R"({"ome":{"multiscales":)", kImage, "}}")));
-  expect_levels(v3_group(text(R"({"multiscales":)", kImage, "}")));
-  expect_levels(v2_group(text(R"({"multiscales":)", kImage, "}")));
+  expect_levels(v3_group(formatted(R"({{"ome":{{"multiscales":{}}}}})", kImage)));
+  expect_levels(v3_group(formatted(R"({{"multiscales":{}}})", kImage)));
+  expect_levels(v2_group(formatted(R"({{"multiscales":{}}})", kImage)));
 }
 
 TEST(Group, ome_comes_first_unless_it_has_no_image) {
   const std::string other = R"([{"datasets":[{"path":"other"}]}])";
-  expect_levels(v3_group(text(R"({"multiscales":)", other, R"(,"ome":{"multiscales":)", kImage, "}}")));
+  expect_levels(v3_group(formatted(R"({{"multiscales":{},"ome":{{"multiscales":{}}}}})", other, kImage)));
   for (const std::string ome :
        {"[]", "{}", "null", R"({"multiscales":[]})", R"({"multiscales":{}})", R"({"multiscales":7})"})
-    expect_levels(v3_group(text(R"({"ome":)", ome, R"(,"multiscales":)", kImage, "}")));
+    expect_levels(v3_group(formatted(R"({{"ome":{},"multiscales":{}}})", ome, kImage)));
 }
 
 TEST(Group, a_group_may_have_no_image) {
@@ -52,9 +52,9 @@ TEST(Group, a_group_may_have_no_image) {
 
 TEST(Group, says_when_there_are_images_inside) {
   for (const std::string mark : {"plate", "well", "bioformats2raw.layout"}) {
-    EXPECT_TRUE(v3_group(text("{\"", mark, "\":3}")).names_images_inside);
-    EXPECT_TRUE(v3_group(text("{\"ome\":{\"", mark, "\":{}}}")).names_images_inside);
-    EXPECT_TRUE(v2_group(text("{\"", mark, "\":{}}")).names_images_inside);
+    EXPECT_TRUE(v3_group(formatted("{{\"{}\":3}}", mark)).names_images_inside);
+    EXPECT_TRUE(v3_group(formatted(R"({{"ome":{{"{}":{{}}}}}})", mark)).names_images_inside);
+    EXPECT_TRUE(v2_group(formatted("{{\"{}\":{{}}}}", mark)).names_images_inside);
   }
   EXPECT_FALSE(v3_group(R"({"plates":{},"x":{"plate":1}})").names_images_inside);
 }
@@ -68,7 +68,7 @@ TEST(Group, v2_has_its_multiscales_at_the_top_only) {
 
 TEST(Group, the_path_of_the_first_level_stays_below_the_group) {
   const auto with_path = [](std::string path) {
-    return refusal_of([&] { v3_group(text(R"({"multiscales":[{"datasets":[{"path":)", path, "}]}]}")); });
+    return refusal_of([&] { v3_group(formatted(R"({{"multiscales":[{{"datasets":[{{"path":{}}}]}}]}})", path)); });
   };
   const std::string pointer = "/attributes/multiscales/0/datasets/0/path";
   EXPECT_EQ(with_path(R"("a/b.c/...")"), accepted());
@@ -79,7 +79,7 @@ TEST(Group, the_path_of_the_first_level_stays_below_the_group) {
 
 TEST(Group, the_first_image_must_name_a_level) {
   const auto refusal = [](std::string image) {
-    return refusal_of([&] { v3_group(text(R"({"multiscales":[)", image, "]}")); });
+    return refusal_of([&] { v3_group(formatted(R"({{"multiscales":[{}]}})", image)); });
   };
   EXPECT_EQ(refusal("{}"), wrong("metadata", "/attributes/multiscales/0/datasets"));
   EXPECT_EQ(refusal("7"), wrong("metadata", "/attributes/multiscales/0"));
@@ -124,7 +124,7 @@ TEST(Group, refuses_documents_like_those_of_arrays) {
 TEST(Group, says_which_node_type_was_meant) {
   const auto message = [](std::string_view type) {
     try {
-      parse_v3_group(text(R"({"zarr_format":3,"node_type":")", type, R"("})"));
+      parse_v3_group(formatted(R"({{"zarr_format":3,"node_type":"{}"}})", type));
     } catch (const Error& error) {
       return error.message();
     }
@@ -141,7 +141,7 @@ TEST(Group, knows_an_array_by_its_node_type) {
 }
 
 GroupMetadata consolidated3(std::string value) {
-  return v3_group("{}", text(R"(,"consolidated_metadata":)", value));
+  return v3_group("{}", formatted(R"(,"consolidated_metadata":{})", value));
 }
 
 TEST(Consolidated, lists_arrays_at_any_depth) {

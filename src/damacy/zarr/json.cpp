@@ -7,7 +7,6 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/json_events.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/zarr/detail/json_zone.h"
 
 namespace damacy::json {
@@ -46,7 +45,8 @@ class TreeBuilder final : public JsonEvents {
   std::string pointer() const {
     std::string path;
     for (const Frame& frame : frames_)
-      if (frame.count != 0) path += frame.kind == Kind::object ? pointer_token(frame.name) : text('/', frame.count - 1);
+      if (frame.count != 0)
+        path += frame.kind == Kind::object ? pointer_token(frame.name) : formatted("/{}", frame.count - 1);
     return path;
   }
 
@@ -230,7 +230,7 @@ std::string Value::pointer() const {
   const auto& node = document_->nodes_[node_];
   if (node.parent == Document::kNone) return {};
   const Value parent(document_, node.parent);
-  return parent.pointer() + (parent.is(Kind::object) ? pointer_token(name()) : damacy::text('/', node.index));
+  return parent.pointer() + (parent.is(Kind::object) ? pointer_token(name()) : formatted("/{}", node.index));
 }
 
 std::string shown(const Value& value) {
@@ -252,11 +252,11 @@ Error Value::unsupported(std::string message, std::string reason) const {
 
 Value Value::expect(Kind wanted) const {
   if (!is(wanted))
-    throw error(Status::decode, damacy::text("expected ", name_of(wanted), ", found ", shown(*this)), "metadata");
+    throw error(Status::decode, formatted("expected {}, found {}", name_of(wanted), shown(*this)), "metadata");
   const auto duplicate = document_->nodes_[node_].duplicate;
   if (duplicate != Document::kNone) {
     const Value member(document_, duplicate);
-    throw member.error(Status::decode, damacy::text("member '", member.name(), "' occurs twice"), "duplicate-key");
+    throw member.error(Status::decode, formatted("member '{}' occurs twice", member.name()), "duplicate-key");
   }
   return *this;
 }
@@ -276,13 +276,13 @@ Value Value::at(std::string_view member) const {
 std::int64_t Value::integer(std::int64_t min) const {
   const auto digits = expect(Kind::number).text();
   const bool exact = digits == "0" || (digits != "-0" && digits.find_first_of(".eENI") == digits.npos);
-  if (!exact) throw error(Status::decode, damacy::text("expected an integer, found ", digits), "metadata");
+  if (!exact) throw error(Status::decode, formatted("expected an integer, found {}", digits), "metadata");
   std::int64_t number = 0;
   const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const bool too_large = parsed.ec != std::errc{} && digits[0] != '-';
-  if (too_large) throw error(Status::inval, damacy::text(digits, " is not below the limit 2^63"), "limit");
+  if (too_large) throw error(Status::inval, formatted("{} is not below the limit 2^63", digits), "limit");
   if (parsed.ec != std::errc{} || number < min)
-    throw error(Status::decode, damacy::text("expected an integer of at least ", min, ", found ", digits), "metadata");
+    throw error(Status::decode, formatted("expected an integer of at least {}, found {}", min, digits), "metadata");
   return number;
 }
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "support/documents.h"
 
 namespace damacy::json {
@@ -33,8 +33,8 @@ TEST(Json, keeps_numbers_as_they_are_written) {
 
 TEST(Json, keeps_of_a_long_list_the_beginning_and_the_length) {
   std::string items = "0";
-  for (int i = 1; i < 500; ++i) items += text(',', i);
-  const auto document = Document::parse(text(R"({"a":[)", items, "],\"b\":1}"), Form::plain);
+  for (int i = 1; i < 500; ++i) items += formatted(",{}", i);
+  const auto document = Document::parse(formatted(R"({{"a":[{}],"b":1}})", items), Form::plain);
   const Value list = document.root().at("a");
   EXPECT_EQ(list.size(), 500u);
   std::int64_t kept = 0;
@@ -180,10 +180,10 @@ TEST(Json, refuses_a_name_that_occurs_twice_where_it_is_looked_into) {
 TEST(Json, finds_a_name_that_occurs_twice_among_many) {
   for (const std::size_t count : {2, 15, 16, 17, 18, 100}) {
     for (const std::size_t twin : {std::size_t{0}, count / 2, count - 1}) {
-      std::string members = text("\"", twin, "\":[1]");
-      for (std::size_t i = 0; i < count; ++i) members.insert(0, text("\"", i, "\":{},"));
-      const auto document = Document::parse(text("{", members, "}"), Form::plain);
-      EXPECT_EQ(refusal_of([&] { document.root().find("x"); }), wrong("duplicate-key", text("/", twin)));
+      std::string members = formatted("\"{}\":[1]", twin);
+      for (std::size_t i = 0; i < count; ++i) members.insert(0, formatted("\"{}\":{{}},", i));
+      const auto document = Document::parse(formatted("{{{}}}", members), Form::plain);
+      EXPECT_EQ(refusal_of([&] { document.root().find("x"); }), wrong("duplicate-key", formatted("/{}", twin)));
     }
   }
 }
@@ -193,8 +193,8 @@ TEST(Json, keeps_nothing_more_of_an_object_with_a_name_that_occurs_twice) {
   EXPECT_EQ(document.root().size(), 2u);
   EXPECT_EQ(refusal_of([&] { document.root().at("b"); }), wrong("duplicate-key", "/a"));
   const std::string digits(Limits::json_number_chars + 1, '1');
-  EXPECT_EQ(parsed(text(R"({"a":1,"a":2,"b":)", digits, "}")), over_limit("/b"));
-  EXPECT_EQ(parsed(text(R"({"a":1,"a":2,"attributes":{"c":)", digits, "}}"), Form::v3_array), accepted());
+  EXPECT_EQ(parsed(formatted(R"({{"a":1,"a":2,"b":{}}})", digits)), over_limit("/b"));
+  EXPECT_EQ(parsed(formatted(R"({{"a":1,"a":2,"attributes":{{"c":{}}}}})", digits), Form::v3_array), accepted());
 }
 
 TEST(Json, an_integer_is_written_as_one) {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/zarr/metadata.h"
 #include "support/documents.h"
 #include "support/error_of.h"
@@ -21,12 +21,12 @@ using for_tests::v3_document;
 
 std::string list_of(std::size_t count, std::string value) {
   std::string list = "[";
-  for (std::size_t i = 0; i < count; ++i) list += text(i > 0 ? "," : "", value);
+  for (std::size_t i = 0; i < count; ++i) list += formatted("{}{}", i > 0 ? "," : "", value);
   return list + "]";
 }
 
 std::string regular(std::string chunk_shape) {
-  return text(R"({"name":"regular","configuration":{"chunk_shape":)", chunk_shape, "}}");
+  return formatted(R"({{"name":"regular","configuration":{{"chunk_shape":{}}}}})", chunk_shape);
 }
 
 // One byte per element; one axis by default.
@@ -35,13 +35,14 @@ Refusal v3_of(std::string shape, std::string chunk_shape, std::string dtype = "u
   return refusal_of([&] {
     parse_v3_array(v3_document({{"shape", shape},
                                 {"chunk_grid", regular(chunk_shape)},
-                                {"data_type", text('"', dtype, '"')},
+                                {"data_type", formatted("\"{}\"", dtype)},
                                 {"codecs", codecs}}));
   });
 }
 Refusal v2_of(std::string shape, std::string chunks, std::string dtype = "|u1") {
-  return refusal_of(
-      [&] { parse_v2_array(v2_document({{"shape", shape}, {"chunks", chunks}, {"dtype", text('"', dtype, '"')}})); });
+  return refusal_of([&] {
+    parse_v2_array(v2_document({{"shape", shape}, {"chunks", chunks}, {"dtype", formatted("\"{}\"", dtype)}}));
+  });
 }
 
 const std::string kChunkShape = "/chunk_grid/configuration/chunk_shape";
@@ -156,7 +157,7 @@ TEST(Limits, entries_of_an_index_in_a_shard) {
 }
 
 TEST(Limits, bytes_of_a_shard_that_is_encoded_as_a_whole) {
-  const auto then_zstd = [](std::string list) { return text(list.substr(0, list.size() - 1), R"(,"zstd"])"); };
+  const auto then_zstd = [](std::string list) { return formatted(R"({},"zstd"])", list.substr(0, list.size() - 1)); };
   EXPECT_EQ(v3_of("[1]", "[2147483646]", "uint8", then_zstd(shards_of("[2147483646]"))), accepted());
   EXPECT_EQ(v3_of("[1]", "[2147483647]", "uint8", then_zstd(shards_of("[2147483647]"))), accepted());
   EXPECT_EQ(v3_of("[1]", "[2147483648]", "uint8", then_zstd(shards_of("[1073741824]"))), over_limit(kChunkShape));
@@ -179,7 +180,7 @@ TEST(Limits, codecs_of_an_array_whatever_list_they_are_in) {
     for (std::size_t i = 0; i < count; ++i) list += R"(,"crc32c")";
     return list;
   };
-  const auto chain = [&](std::size_t count) { return text(R"(["bytes")", crcs(count - 1), ']'); };
+  const auto chain = [&](std::size_t count) { return formatted(R"(["bytes"{}])", crcs(count - 1)); };
   const auto v3 = [](std::string codecs) { return v3_of("[1]", "[1]", "uint8", codecs); };
   EXPECT_EQ(v3(chain(Limits::codecs - 1)), accepted());
   EXPECT_EQ(v3(chain(Limits::codecs)), accepted());
@@ -188,7 +189,7 @@ TEST(Limits, codecs_of_an_array_whatever_list_they_are_in) {
   EXPECT_EQ(v3(in_shard(Limits::codecs - 1)), accepted());
   EXPECT_EQ(v3(in_shard(Limits::codecs)), over_limit("/codecs/0/configuration/codecs"));
   const auto of_index = [&](std::size_t count) {
-    const std::string codecs = text(kLittle.substr(0, kLittle.size() - 1), crcs(count), ']');
+    const std::string codecs = formatted("{}{}]", kLittle.substr(0, kLittle.size() - 1), crcs(count));
     return sharded({{"chunk_shape", "[1]"}, {"codecs", R"(["bytes"])"}, {"index_codecs", codecs}});
   };
   EXPECT_EQ(v3(of_index(Limits::codecs)), accepted());
@@ -202,7 +203,7 @@ TEST(Limits, codecs_of_an_array_whatever_list_they_are_in) {
   EXPECT_EQ(filters(Limits::codecs + 1), over_limit("/filters"));
 
   for (const std::size_t many : {Limits::codecs + 1, std::uint64_t{1000}}) {
-    const std::string numbers = text(many, " codecs, limit ", Limits::codecs);
+    const std::string numbers = formatted("{} codecs, limit {}", many, Limits::codecs);
     EXPECT_NE(error_of([&] { parse_v3_array(v3_document({{"codecs", chain(many)}})); }).message().find(numbers),
               std::string::npos);
   }

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
@@ -19,13 +19,14 @@ Ngff v2(const std::string& attributes) {
 }
 
 Ngff v3(const std::string& ome) {
-  return parse_ngff(text(R"({"zarr_format":3,"node_type":"group","attributes":{"ome":)", ome, "}}"), 3);
+  return parse_ngff(formatted(R"({{"zarr_format":3,"node_type":"group","attributes":{{"ome":{}}}}})", ome), 3);
 }
 
 // One level with these transformations, and those of the multiscale.
 Ngff transformed(const std::string& of_level, const std::string& of_image = "[]") {
-  return v2(text(R"({"multiscales":[{"version":"0.4","axes":)", kAxes, R"(,"coordinateTransformations":)", of_image,
-                 R"(,"datasets":[{"path":"0","coordinateTransformations":)", of_level, "}]}]}"));
+  return v2(formatted(R"({{"multiscales":[{{"version":"0.4","axes":{},"coordinateTransformations":{},)"
+                      R"("datasets":[{{"path":"0","coordinateTransformations":{}}}]}}]}})",
+                      kAxes, of_image, of_level));
 }
 
 const NgffLevel& level_of(const Ngff& ngff) {
@@ -34,7 +35,8 @@ const NgffLevel& level_of(const Ngff& ngff) {
 
 std::vector<std::string> problems_of(const Ngff& ngff) {
   std::vector<std::string> lines;
-  for (const NgffProblem& problem : ngff.problems) lines.push_back(text(problem.pointer, ": ", problem.message));
+  for (const NgffProblem& problem : ngff.problems)
+    lines.push_back(formatted("{}: {}", problem.pointer, problem.message));
   return lines;
 }
 
@@ -92,7 +94,7 @@ TEST(Ngff, wrong_transformations_are_named_with_their_pointer) {
 
 TEST(Ngff, images_up_to_0_3_have_no_transformations) {
   const auto image = [](const char* version, const char* more) {
-    return v2(text(R"({"multiscales":[{"version":")", version, "\"", more, R"(,"datasets":[{"path":"0"}]}]})"));
+    return v2(formatted(R"({{"multiscales":[{{"version":"{}"{},"datasets":[{{"path":"0"}}]}}]}})", version, more));
   };
   for (const char* version : {"0.1", "0.2"}) {
     const auto ngff = image(version, "");
@@ -109,8 +111,9 @@ TEST(Ngff, images_up_to_0_3_have_no_transformations) {
 }
 
 TEST(Ngff, the_version_lies_in_the_group_from_0_5_on) {
-  const auto ngff = v3(text(R"({"version":"0.5","multiscales":[{"name":"n","axes":)", kAxes,
-                            R"(,"datasets":[{"path":"s0","coordinateTransformations":[{"type":"identity"}]}]}]})"));
+  const auto ngff = v3(formatted(R"({{"version":"0.5","multiscales":[{{"name":"n","axes":{},"datasets":[{{"path":"s0",)"
+                                 R"("coordinateTransformations":[{{"type":"identity"}}]}}]}}]}})",
+                                 kAxes));
   EXPECT_EQ(ngff.images[0].version, "0.5");
   EXPECT_EQ(ngff.images[0].name, "n");
   EXPECT_TRUE(ngff.problems.empty());
@@ -118,8 +121,9 @@ TEST(Ngff, the_version_lies_in_the_group_from_0_5_on) {
 
 TEST(Ngff, axes_that_violate_the_specification_are_named) {
   const auto said = [](const char* axes) {
-    return problems_of(v2(text(R"({"multiscales":[{"version":"0.4","axes":)", axes,
-                               R"(,"datasets":[{"path":"0","coordinateTransformations":[{"type":"identity"}]}]}]})")));
+    return problems_of(v2(formatted(R"({{"multiscales":[{{"version":"0.4","axes":{},"datasets":[{{"path":"0",)"
+                                    R"("coordinateTransformations":[{{"type":"identity"}}]}}]}}]}})",
+                                    axes)));
   };
   EXPECT_EQ(said(R"([{"name":"y","type":"space"},{"name":"y","type":"space"}])"),
             std::vector<std::string>{"/multiscales/0/axes: axis 'y' occurs twice"});
@@ -169,7 +173,7 @@ std::string lists_of(std::uint64_t values) {
     lists += ']';
     left -= items + 1;
   }
-  return text(R"({"multiscales":[)", lists, "]}");
+  return formatted(R"({{"multiscales":[{}]}})", lists);
 }
 
 TEST(Ngff, the_number_of_values_is_limited) {

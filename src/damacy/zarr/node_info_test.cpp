@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/detail/opening.h"
@@ -23,7 +23,7 @@ std::shared_ptr<MemoryStore> store_of(Documents documents) {
 }
 
 std::string v3_group(const char* attributes) {
-  return text(R"({"zarr_format":3,"node_type":"group","attributes":)", attributes, "}");
+  return formatted(R"({{"zarr_format":3,"node_type":"group","attributes":{}}})", attributes);
 }
 
 TEST(NodeInfo, tells_arrays_images_plates_and_groups_apart) {

@@ -4,7 +4,6 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
-#include "damacy/core/text.h"
 #include "damacy/store/storage_watch.h"
 #include "damacy/zarr/detail/opening.h"
 
@@ -101,12 +100,13 @@ Error no_metadata(std::string_view path, std::string_view hint) {
 
 // Errors for a path that does not exist, a file, or a folder of arrays.
 Error no_metadata_at_root(Store& store) {
-  if (const std::string why = store.why_absent(); !why.empty()) return no_metadata("", text("; ", why));
+  if (const std::string why = store.why_absent(); !why.empty()) return no_metadata("", formatted("; {}", why));
   std::string arrays;
   try {
     arrays = shown_arrays(walk_arrays(store));
   } catch (const Error& e) {  // a folder that cannot be listed
-    if (e.where().reason == "denied") return no_metadata("", text("; arrays inside are not named: ", e.message()));
+    if (e.where().reason == "denied")
+      return no_metadata("", formatted("; arrays inside are not named: {}", e.message()));
   }
   return no_metadata("", arrays.empty() ? arrays : formatted("; arrays inside: {}", arrays));
 }
@@ -189,11 +189,11 @@ void tell_slow_codecs(const std::string& uri, const ArrayMetadata& metadata) {
   std::string names;
   const auto add = [&](const CodecChain& chain) {
     for (const CodecSpec& codec : chain.codecs())
-      if (!codec.slow.empty()) names += text(names.empty() ? "" : ", ", codec.slow);
+      if (!codec.slow.empty()) names += formatted("{}{}", names.empty() ? "" : ", ", codec.slow);
   };
   add(metadata.codecs);
   for (const ShardLevel& shard : metadata.shards) add(shard.codecs);
-  if (!names.empty()) log_some(LogLevel::info, "decoded on the cores, slowly", text(uri, ": ", names));
+  if (!names.empty()) log_some(LogLevel::info, "decoded on the cores, slowly", formatted("{}: {}", uri, names));
 }
 
 }  // namespace
@@ -208,7 +208,7 @@ bool forget_document(Store& store, const Error& error) noexcept {
 }
 
 std::string below(std::string_view path, std::string_view name) {
-  return path.empty() ? std::string(name) : text(path, '/', name);
+  return path.empty() ? std::string(name) : formatted("{}/{}", path, name);
 }
 
 namespace {

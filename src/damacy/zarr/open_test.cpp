@@ -1,8 +1,8 @@
 // From an uri to an array.
 #include <gtest/gtest.h>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/detail/opening.h"
@@ -28,7 +28,7 @@ std::shared_ptr<MemoryStore> store_with(std::initializer_list<std::pair<std::str
 }
 
 std::string v3_group_with(std::string attributes) {
-  return text(R"({"zarr_format":3,"node_type":"group","attributes":)", attributes, "}");
+  return formatted(R"({{"zarr_format":3,"node_type":"group","attributes":{}}})", attributes);
 }
 
 std::optional<Error> error_of(std::shared_ptr<Store> store, const std::string& uri = "a.zarr") {
@@ -188,7 +188,7 @@ TEST(GroupError, lists_arrays_inside_in_natural_order) {
 
 TEST(GroupError, shows_twenty_and_counts_the_rest) {
   const auto store = store_with({{".zgroup", kV2Group}});
-  for (int i = 0; i < 24; ++i) store->put(text("A/", i, "/.zarray"), v2_document({}));
+  for (int i = 0; i < 24; ++i) store->put(formatted("A/{}/.zarray", i), v2_document({}));
   const auto text = group_text(store);
   EXPECT_TRUE(text.ends_with("A/18, A/19 (+4 more)")) << text;
 }
@@ -210,10 +210,12 @@ TEST(GroupError, walks_with_one_warning_when_consolidated_metadata_are_malformed
 
 TEST(OpenArray, a_malformed_map_of_an_images_group_is_ignored_with_one_warning) {
   testing::LogRecords logged;
-  const auto store = store_with(
-      {{"zarr.json", text(R"({"zarr_format":3,"node_type":"group","attributes":)", kTwoLevels,
-                          R"(,"consolidated_metadata":{"kind":"other","must_understand":false,"metadata":{}}})")},
-       {"s/0/zarr.json", v3_document({})}});
+  const auto store =
+      store_with({{"zarr.json",
+                   formatted(R"({{"zarr_format":3,"node_type":"group","attributes":{},)"
+                             R"("consolidated_metadata":{{"kind":"other","must_understand":false,"metadata":{{}}}}}})",
+                             kTwoLevels)},
+                  {"s/0/zarr.json", v3_document({})}});
   EXPECT_EQ(open_array("a.zarr", store)->path(), "s/0");
   ASSERT_EQ(logged.all().size(), 1u);
   EXPECT_EQ(logged.all()[0].first, LogLevel::warn);
@@ -237,7 +239,7 @@ TEST(WalkArrays, goes_four_levels_deep) {
 
 TEST(WalkArrays, looks_at_a_thousand_directories) {
   MemoryStore store;
-  for (int i = 0; i < Limits::group_list_entries + 1; ++i) store.put(text("a", i, "/.zarray"), "{}");
+  for (int i = 0; i < Limits::group_list_entries + 1; ++i) store.put(formatted("a{}/.zarray", i), "{}");
   EXPECT_EQ(walk_arrays(store).size(), static_cast<std::size_t>(Limits::group_list_entries));
 }
 

@@ -1,7 +1,7 @@
 // Every way an array document can be refused: class, reason, pointer.
 #include <gtest/gtest.h>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/zarr/metadata.h"
 #include "support/documents.h"
 
@@ -39,7 +39,7 @@ void expect_v2(std::initializer_list<Case> cases) {
 void expect_sharded(std::initializer_list<Case> cases) {
   for (const Case& c : cases) {
     Refusal expected = c.expected;
-    expected.pointer = text("/codecs/0/configuration", expected.pointer);
+    expected.pointer = formatted("/codecs/0/configuration{}", expected.pointer);
     EXPECT_EQ(refusal_of([&] { parse_v3_array(v3_document({{"codecs", sharded({c.change})}})); }), expected)
         << c.change.first << ": " << c.change.second;
   }
@@ -183,8 +183,8 @@ TEST(V3Refusals, grids_key_encodings_and_data_types) {
                                  "Int16",
                                  "float128",
                                  ""})
-    expect_v3({{{"data_type", text('"', name, '"')}, unsupported("data-type", "/data_type")},
-               {{"data_type", text(R"({"name":")", name, R"(","must_understand":false})")},
+    expect_v3({{{"data_type", formatted("\"{}\"", name)}, unsupported("data-type", "/data_type")},
+               {{"data_type", formatted(R"({{"name":"{}","must_understand":false}})", name)},
                 unsupported("data-type", "/data_type")}});
 }
 
@@ -215,8 +215,8 @@ TEST(V3Refusals, codecs_by_name) {
                                  "numcodecs.bytes",
                                  "Zstd",
                                  ""})
-    expect_v3({{{"codecs", text("[", kBytes, ",\"", name, "\"]")}, unsupported("codec", "/codecs/1")},
-               {{"codecs", text("[", kBytes, R"(,{"name":")", name, R"(","must_understand":false}])")},
+    expect_v3({{{"codecs", formatted("[{},\"{}\"]", kBytes, name)}, unsupported("codec", "/codecs/1")},
+               {{"codecs", formatted(R"([{},{{"name":"{}","must_understand":false}}])", kBytes, name)},
                 unsupported("codec", "/codecs/1")}});
 }
 
@@ -226,7 +226,7 @@ TEST(V3Refusals, shards_in_shards_and_codecs_behind_them) {
              {{"codecs", sharded({{"codecs", sharded({{"chunk_shape", "[1,1]"}, {"index_codecs", R"(["zstd"])"}})}})},
               unsupported("index-codecs", "/codecs/0/configuration/codecs/0/configuration/index_codecs/0")}});
   const auto list = sharded({});
-  const auto then = [&](std::string codec) { return text(list.substr(0, list.size() - 1), ",", codec, "]"); };
+  const auto then = [&](std::string codec) { return formatted("{},{}]", list.substr(0, list.size() - 1), codec); };
   expect_v3({{{"codecs", then(R"("zfp")")}, unsupported("codec", "/codecs/1")},
              {{"codecs", then(kBytes)}, wrong("codec-chain", "/codecs/1")},
              {{"codecs", then(list.substr(1, list.size() - 2))}, wrong("codec-chain", "/codecs/1")},
@@ -236,7 +236,7 @@ TEST(V3Refusals, shards_in_shards_and_codecs_behind_them) {
 
 TEST(V3Refusals, codec_options) {
   const auto option = [](std::string codec, std::string at) {
-    return Case{{"codecs", text("[", kBytes, ",", codec, "]")}, unsupported("codec-option", "/codecs/1" + at)};
+    return Case{{"codecs", formatted("[{},{}]", kBytes, codec)}, unsupported("codec-option", "/codecs/1" + at)};
   };
   expect_v3({option(R"({"name":"zstd","configuration":{"level":1,"window":3}})", "/configuration/window"),
              option(R"({"name":"blosc","configuration":{"level":1}})", "/configuration/level"),
@@ -248,7 +248,7 @@ TEST(V3Refusals, codec_options) {
               unsupported("codec-option", "/codecs/0/configuration/endian")},
              {{"codecs", R"([{"name":"bytes","configuration":{"endian":"little","x":0}}])"},
               unsupported("codec-option", "/codecs/0/configuration/x")},
-             {{"codecs", text(R"([{"name":"transpose","configuration":{"order":[0,1],"x":0}},)", kBytes, "]")},
+             {{"codecs", formatted(R"([{{"name":"transpose","configuration":{{"order":[0,1],"x":0}}}},{}])", kBytes)},
               unsupported("codec-option", "/codecs/0/configuration/x")}});
   expect_sharded({{{"x", "0"}, unsupported("codec-option", "/x")},
                   {{"index_location", R"("middle")"}, unsupported("codec-option", "/index_location")},
@@ -257,7 +257,7 @@ TEST(V3Refusals, codec_options) {
 
 TEST(V3Refusals, checksums_shuffles_and_bitround) {
   const auto second = [](std::string codec, Refusal expected) {
-    return Case{{"codecs", text("[", kBytes, ",", codec, "]")}, expected};
+    return Case{{"codecs", formatted("[{},{}]", kBytes, codec)}, expected};
   };
   expect_v3(
       {second(R"({"name":"numcodecs.crc32","configuration":{"location":"middle"}})",
@@ -272,7 +272,7 @@ TEST(V3Refusals, checksums_shuffles_and_bitround) {
               unsupported("codec-option", "/codecs/1/configuration/x")),
        second(R"({"name":"bitround","configuration":{"keepbits":2}})", wrong("codec-chain", "/codecs/1"))});
   const auto first = [](std::string codec, Refusal expected) {
-    return Case{{"codecs", text("[", codec, ",", kBytes, "]")}, expected};
+    return Case{{"codecs", formatted("[{},{}]", codec, kBytes)}, expected};
   };
   expect_v3({first(R"({"name":"bitround","configuration":{"keepbits":2}})", accepted()),
              first(R"({"name":"numcodecs.bitround","configuration":{"keepbits":2}})", accepted()),
@@ -285,13 +285,13 @@ TEST(V3Refusals, checksums_shuffles_and_bitround) {
 
 TEST(V3Refusals, wrong_chains) {
   const auto transpose = [](std::string order) {
-    return text(R"([{"name":"transpose","configuration":{"order":)", order, "}},", kBytes, "]");
+    return formatted(R"([{{"name":"transpose","configuration":{{"order":{}}}}},{}])", order, kBytes);
   };
   expect_v3({{{"codecs", "[]"}, wrong("codec-chain", "/codecs")},
              {{"codecs", R"(["zstd"])"}, wrong("codec-chain", "/codecs/0")},
-             {{"codecs", text(R"(["zstd",)", kBytes, "]")}, wrong("codec-chain", "/codecs/0")},
-             {{"codecs", text("[", kBytes, ",", kBytes, "]")}, wrong("codec-chain", "/codecs/1")},
-             {{"codecs", text("[", kBytes, R"(,{"name":"transpose","configuration":{"order":[0,1]}}])")},
+             {{"codecs", formatted(R"(["zstd",{}])", kBytes)}, wrong("codec-chain", "/codecs/0")},
+             {{"codecs", formatted("[{},{}]", kBytes, kBytes)}, wrong("codec-chain", "/codecs/1")},
+             {{"codecs", formatted(R"([{},{{"name":"transpose","configuration":{{"order":[0,1]}}}}])", kBytes)},
               wrong("codec-chain", "/codecs/1")},
              {{"codecs", R"([{"name":"transpose","configuration":{"order":[1,0]}}])"}, wrong("codec-chain", "/codecs")},
              {{"codecs", R"(["bytes"])"}, wrong("codec-chain", "/codecs/0")},
@@ -316,12 +316,13 @@ TEST(V3Refusals, shards) {
        {{"chunk_shape", "[0,3]"}, wrong("metadata", "/chunk_shape/0")},
        {{"codecs", "[]"}, wrong("codec-chain", "/codecs")},
        {{"codecs", R"(["bytes"])"}, wrong("codec-chain", "/codecs/0")},
-       {{"codecs", text("[", kBytes, R"(,"zfp"])")}, unsupported("codec", "/codecs/1")},
+       {{"codecs", formatted(R"([{},"zfp"])", kBytes)}, unsupported("codec", "/codecs/1")},
        {{"index_codecs", "[]"}, unsupported("index-codecs", "/index_codecs")},
        {{"index_codecs", R"(["crc32c"])"}, unsupported("index-codecs", "/index_codecs/0")},
-       {{"index_codecs", text("[", kBytes, R"(,"zstd"])")}, unsupported("index-codecs", "/index_codecs/1")},
-       {{"index_codecs", text("[", kBytes, R"(,"numcodecs.crc32c"])")}, unsupported("index-codecs", "/index_codecs/1")},
-       {{"index_codecs", text("[", kBytes, ",", kBytes, "]")}, unsupported("index-codecs", "/index_codecs/1")},
+       {{"index_codecs", formatted(R"([{},"zstd"])", kBytes)}, unsupported("index-codecs", "/index_codecs/1")},
+       {{"index_codecs", formatted(R"([{},"numcodecs.crc32c"])", kBytes)},
+        unsupported("index-codecs", "/index_codecs/1")},
+       {{"index_codecs", formatted("[{},{}]", kBytes, kBytes)}, unsupported("index-codecs", "/index_codecs/1")},
        {{"index_codecs", R"(["bytes"])"}, wrong("codec-chain", "/index_codecs/0")},
        {{"index_codecs", R"([{"name":"bytes","configuration":{"endian":"big","x":1}}])"},
         unsupported("codec-option", "/index_codecs/0/configuration/x")}});
@@ -330,7 +331,8 @@ TEST(V3Refusals, shards) {
 TEST(V3Refusals, a_transposed_shard_divides_in_its_own_axes) {
   const auto shards_of = [](std::string inner) {
     const auto list = sharded({{"chunk_shape", inner}});
-    return v3_document({{"codecs", text(R"([{"name":"transpose","configuration":{"order":[1,0]}},)", list.substr(1))}});
+    return v3_document(
+        {{"codecs", formatted(R"([{{"name":"transpose","configuration":{{"order":[1,0]}}}},{})", list.substr(1))}});
   };
   EXPECT_EQ(parse_v3_array(shards_of("[3,2]")).chunk_shape, (Dims{2, 3}));
   EXPECT_EQ(refusal_of([&] { parse_v3_array(shards_of("[2,3]")); }),
@@ -386,8 +388,9 @@ TEST(V2Refusals, data_types_separators_codecs_options_and_fills) {
     expect_v2({{{"dtype", name}, unsupported("data-type", "/dtype")}});
   for (const std::string id :
        {"zfpy", "pickle", "json2", "msgpack2", "base64", "vlen-utf8", "vlen-bytes", "numcodecs.zstd", ""})
-    expect_v2({{{"compressor", text(R"({"id":")", id, "\"}")}, unsupported("codec", "/compressor")},
-               {{"filters", text(R"([{"id":"crc32c"},{"id":")", id, "\"}]")}, unsupported("codec", "/filters/1")}});
+    expect_v2(
+        {{{"compressor", formatted(R"({{"id":"{}"}})", id)}, unsupported("codec", "/compressor")},
+         {{"filters", formatted(R"([{{"id":"crc32c"}},{{"id":"{}"}}])", id)}, unsupported("codec", "/filters/1")}});
   expect_v2(
       {{{"dimension_separator", R"("-")"}, unsupported("chunk-key-encoding", "/dimension_separator")},
        {{"compressor", R"({"id":"crc32c","x":1})"}, unsupported("codec-option", "/compressor/x")},
@@ -401,7 +404,7 @@ TEST(V2Refusals, data_types_separators_codecs_options_and_fills) {
 TEST(V2Refusals, filters) {
   const auto filter = [](std::string json, Refusal expected) {
     if (!expected.pointer.empty()) expected.pointer = "/filters/0" + expected.pointer;
-    return Case{{"filters", text("[", json, "]")}, expected};
+    return Case{{"filters", formatted("[{}]", json)}, expected};
   };
   expect_v2({filter(R"({"id":"delta","dtype":"<i2","astype":"|i1"})", accepted()),
              filter(R"({"id":"delta","dtype":"<i2","x":1})", unsupported("codec-option", "/x")),
@@ -438,7 +441,7 @@ TEST(V2Refusals, filters) {
 
 TEST(Refusals, say_literally_what_is_refused) {
   try {
-    parse_v3_array(v3_document({{"codecs", text("[", kBytes, R"(,"zfp"])")}}));
+    parse_v3_array(v3_document({{"codecs", formatted(R"([{},"zfp"])", kBytes)}}));
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.message(), "codec 'zfp' is not supported");

@@ -5,7 +5,7 @@
 #include <random>
 #include <utility>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "support/documents.h"
 
 namespace damacy {
@@ -87,7 +87,8 @@ TEST(ShardIndex, names_the_stored_and_the_computed_checksum) {
       FAIL();
     } catch (const Error& e) {
       EXPECT_EQ(e.where().reason, "shard-index");
-      EXPECT_EQ(e.message(), text("checksum of the index: stored ", computed ^ 0x1000000, ", computed ", computed));
+      EXPECT_EQ(e.message(),
+                formatted("checksum of the index: stored {}, computed {}", computed ^ 0x1000000, computed));
     }
   }
 }

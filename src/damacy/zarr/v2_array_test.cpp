@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/zarr/metadata.h"
 #include "support/documents.h"
 
@@ -51,7 +51,7 @@ TEST(V2Array, knows_every_data_type) {
                                                   {"<M8[ns]", Dtype::datetime64},
                                                   {">m8[10us]", Dtype::timedelta64}};
   for (const auto& [name, dtype] : kTypes) {
-    const auto array = parse_v2_array(v2_document({{"dtype", text('"', name, '"')}, {"fill_value", "null"}}));
+    const auto array = parse_v2_array(v2_document({{"dtype", formatted("\"{}\"", name)}, {"fill_value", "null"}}));
     EXPECT_EQ(array.dtype, dtype) << name;
     const bool is_big = name[0] == '>';
     EXPECT_EQ(array.swap_bytes, size_of(dtype) > 1 && is_big == kLittle) << name;

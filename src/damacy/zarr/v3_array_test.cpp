@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/zarr/metadata.h"
 #include "support/documents.h"
 
@@ -40,8 +40,9 @@ TEST(V3Array, knows_every_data_type) {
     const bool is_pair = dtype == Dtype::complex64 || dtype == Dtype::complex128;
     const std::string fill = dtype == Dtype::boolean ? "false" : is_pair ? "[0,0]" : "0";
     const std::string name(name_of(dtype));
-    EXPECT_EQ(parse_v3_array(v3_document({{"data_type", text('"', name, '"')}, {"fill_value", fill}})).dtype, dtype);
-    EXPECT_EQ(parse_v3_array(v3_document({{"data_type", text("{\"name\":\"", name, "\",\"configuration\":{}}")},
+    EXPECT_EQ(parse_v3_array(v3_document({{"data_type", formatted("\"{}\"", name)}, {"fill_value", fill}})).dtype,
+              dtype);
+    EXPECT_EQ(parse_v3_array(v3_document({{"data_type", formatted(R"({{"name":"{}","configuration":{{}}}})", name)},
                                           {"fill_value", fill}}))
                   .dtype,
               dtype);
@@ -51,7 +52,7 @@ TEST(V3Array, knows_every_data_type) {
   EXPECT_EQ(parse_v3_array(v3_document({{"data_type", R"("complex_float64")"}, {"fill_value", "[0,0]"}})).dtype,
             Dtype::complex128);
   const auto time = [](std::string name) {
-    return text("{\"name\":\"", name, R"(","configuration":{"unit":"us","scale_factor":10}})");
+    return formatted(R"({{"name":"{}","configuration":{{"unit":"us","scale_factor":10}}}})", name);
   };
   EXPECT_EQ(parse_v3_array(v3_document({{"data_type", time("numpy.datetime64")}})).dtype, Dtype::datetime64);
   EXPECT_EQ(parse_v3_array(v3_document({{"data_type", time("numpy.timedelta64")}})).dtype, Dtype::timedelta64);
@@ -106,15 +107,15 @@ TEST(V3Array, index_codecs_may_be_big_endian_and_have_any_number_of_checksums) {
 }
 
 std::string transpose(std::string order) {
-  return text(R"({"name":"transpose","configuration":{"order":)", order, "}}");
+  return formatted(R"({{"name":"transpose","configuration":{{"order":{}}}}})", order);
 }
 
 // Shape, chunks and codecs of three axes.
 ArrayMetadata three_axes(std::string chunk_shape, std::string codecs) {
-  return parse_v3_array(
-      v3_document({{"shape", "[100,100,100]"},
-                   {"chunk_grid", text(R"({"name":"regular","configuration":{"chunk_shape":)", chunk_shape, "}}")},
-                   {"codecs", text("[", codecs, "]")}}));
+  return parse_v3_array(v3_document(
+      {{"shape", "[100,100,100]"},
+       {"chunk_grid", formatted(R"({{"name":"regular","configuration":{{"chunk_shape":{}}}}})", chunk_shape)},
+       {"codecs", formatted("[{}]", codecs)}}));
 }
 
 const std::string kBytes = R"({"name":"bytes","configuration":{"endian":"little"}})";
@@ -134,7 +135,7 @@ TEST(V3Array, several_transposes_compose) {
 }
 
 std::string sharding_of(std::string chunk_shape, std::string codecs) {
-  const auto list = sharded({{"chunk_shape", chunk_shape}, {"codecs", text("[", codecs, "]")}});
+  const auto list = sharded({{"chunk_shape", chunk_shape}, {"codecs", formatted("[{}]", codecs)}});
   return list.substr(1, list.size() - 2);
 }
 
@@ -164,9 +165,9 @@ TEST(V3Array, transposes_outside_and_inside_compose_for_elements) {
 TEST(V3Array, the_other_byte_order_is_swapped) {
   const auto swaps = [](std::string dtype, std::string bytes) {
     const std::string fill = dtype == "complex64" ? "[0,0]" : "0";
-    return parse_v3_array(v3_document({{"data_type", text('"', dtype, '"')},
+    return parse_v3_array(v3_document({{"data_type", formatted("\"{}\"", dtype)},
                                        {"fill_value", fill},
-                                       {"codecs", text(R"([{"name":"bytes","configuration":)", bytes, "}]")}}))
+                                       {"codecs", formatted(R"([{{"name":"bytes","configuration":{}}}])", bytes)}}))
         .swap_bytes;
   };
   EXPECT_EQ(swaps("uint16", R"({"endian":"big"})"), kLittle);
@@ -189,7 +190,7 @@ TEST(V3Array, knows_every_codec_by_all_its_names) {
       {"numcodecs.zlib", CodecId::zlib}, {"numcodecs.lz4", CodecId::lz4},
       {"crc32c", CodecId::crc32c},       {"numcodecs.crc32c", CodecId::crc32c}};
   for (const auto& [name, id] : kNames) {
-    const auto array = parse_v3_array(v3_document({{"codecs", text("[", kBytes, ",\"", name, "\"]")}}));
+    const auto array = parse_v3_array(v3_document({{"codecs", formatted("[{},\"{}\"]", kBytes, name)}}));
     ASSERT_EQ(array.codecs.codecs().size(), 1u);
     EXPECT_EQ(array.codecs.codecs()[0], (CodecSpec{id, false, name}));
   }
@@ -200,15 +201,16 @@ TEST(V3Array, options_of_encoders_have_no_effect_and_may_be_missing) {
        {R"({"name":"zstd","configuration":{"level":-5,"checksum":true},"must_understand":false})",
         R"({"name":"blosc","configuration":{"cname":"lz4","clevel":5,"shuffle":"shuffle","typesize":4,"blocksize":0}})",
         R"({"name":"gzip","configuration":{}})", R"({"name":"numcodecs.lz4","configuration":{"acceleration":1}})"}) {
-    EXPECT_EQ(parse_v3_array(v3_document({{"codecs", text("[", kBytes, ",", codec, "]")}})).codecs.codecs().size(), 1u);
+    EXPECT_EQ(parse_v3_array(v3_document({{"codecs", formatted("[{},{}]", kBytes, codec)}})).codecs.codecs().size(),
+              1u);
   }
 }
 
 TEST(V3Array, a_checksum_may_lie_at_the_start) {
   const auto at_start = [](std::string location) {
     const auto array = parse_v3_array(
-        v3_document({{"codecs", text("[", kBytes, R"(,{"name":"numcodecs.crc32c","configuration":{"location":)",
-                                     location, "}}]")}}));
+        v3_document({{"codecs", formatted(R"([{},{{"name":"numcodecs.crc32c","configuration":{{"location":{}}}}}])",
+                                          kBytes, location)}}));
     return array.codecs.codecs()[0].checksum_at_start;
   };
   EXPECT_TRUE(at_start("\"start\""));
@@ -216,7 +218,7 @@ TEST(V3Array, a_checksum_may_lie_at_the_start) {
 }
 
 TEST(V3Array, several_bytes_codecs_keep_their_order) {
-  const auto array = parse_v3_array(v3_document({{"codecs", text("[", kBytes, R"(,"blosc","crc32c","gzip"])")}}));
+  const auto array = parse_v3_array(v3_document({{"codecs", formatted(R"([{},"blosc","crc32c","gzip"])", kBytes)}}));
   EXPECT_EQ(ids_of(array), (std::vector{CodecId::blosc, CodecId::crc32c, CodecId::gzip}));
 }
 

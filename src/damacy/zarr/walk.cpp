@@ -6,7 +6,6 @@
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/zarr/detail/opening.h"
 
 namespace damacy {
@@ -137,7 +136,7 @@ std::string shown_arrays(std::vector<std::string> paths) {
   std::sort(paths.begin(), paths.end(), natural_less);
   const std::size_t shown = std::min<std::size_t>(paths.size(), Limits::group_list_shown);
   std::string line;
-  for (std::size_t i = 0; i < shown; ++i) line += text(i > 0 ? ", " : "", paths[i]);
+  for (std::size_t i = 0; i < shown; ++i) line += formatted("{}{}", i > 0 ? ", " : "", paths[i]);
   if (shown < paths.size()) line += formatted(" (+{} more)", paths.size() - shown);
   return line;
 }

@@ -8,9 +8,9 @@
 #include "damacy/cache/disk/record_name.h"
 #include "damacy/core/coalesce.h"
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/sha256.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
@@ -30,7 +30,7 @@ struct Version {
   std::uint64_t size = 0;
   std::string text;
 
-  std::string packed() const { return damacy::text(size, '\n', text); }
+  std::string packed() const { return formatted("{}\n{}", size, text); }
   static std::optional<Version> unpacked(std::string_view packed) {
     Version version;
     std::size_t at = 0;
@@ -58,7 +58,7 @@ class CachedObject final : public Object {
         version_(version.text),
         record_name_(record_name(shared_->remote->name(), key_)),
         remote_(std::move(remote)) {
-    const Sha256 digest = sha256(text(shared_->identity, "/", key_, '\0', version.packed()));
+    const Sha256 digest = sha256(formatted("{}/{}\0{}", shared_->identity, key_, version.packed()));
     name_.assign(reinterpret_cast<const char*>(digest.data()), digest.size());
     std::memcpy(&stamp_.device, digest.data(), sizeof stamp_.device);
     std::memcpy(&stamp_.inode, digest.data() + sizeof stamp_.device, sizeof stamp_.inode);
@@ -221,7 +221,7 @@ class CachedStore final : public Store {
 
  private:
   DiskKey key_of_version(std::string_view key) const {
-    return key_of(text(shared_->identity, "/", key, '\0', "version"));
+    return key_of(formatted("{}/{}\0version", shared_->identity, key));
   }
 
   // The version that was opened before, by any process.

@@ -19,7 +19,6 @@
 #include "damacy/codec/chain.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 #include "damacy/store/store.h"
 
 namespace damacy {
@@ -30,7 +29,7 @@ using Number = SegmentFiles::Number;
 // Of a tier that exists: DiskDirectory would make one.
 DiskDirectory opened(const std::string& directory) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(text(absolute_path(directory), '/', DiskDirectory::kName), ignored))
+  if (!std::filesystem::is_directory(formatted("{}/{}", absolute_path(directory), DiskDirectory::kName), ignored))
     throw Error(Status::notfound,
                 formatted("{} has no disk cache: it is a directory that was given as disk_cache or DAMACY_DISK_CACHE",
                           directory),

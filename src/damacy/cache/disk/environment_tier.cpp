@@ -69,7 +69,7 @@ class EnvironmentTier {
     try {
       return std::make_shared<DiskTier>(DiskTierSettings{directory, false, disk_tier_sizes(bytes, kBuffers)});
     } catch (const Error& e) {
-      throw Error(e).with_note(text("the directory is from ", std::string_view(kDirectory)));
+      throw Error(e).with_note(formatted("the directory is from {}", std::string_view(kDirectory)));
     }
   }
 

@@ -7,7 +7,7 @@
 
 #include "damacy/copy/cuda/plan_tile.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy::copy_cuda {
 namespace {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kPlanThreads, 5)
 }
 
 void check(cudaError_t error, const char* call) {
-  if (error != cudaSuccess) throw Error(Status::cuda, text(call, ": ", cudaGetErrorString(error)), "cuda");
+  if (error != cudaSuccess) throw Error(Status::cuda, formatted("{}: {}", call, cudaGetErrorString(error)), "cuda");
 }
 
 Need need_of(std::span<const TileRecord> records) {

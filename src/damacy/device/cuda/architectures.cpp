@@ -8,7 +8,6 @@
 #include <cuda.h>
 
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 
 namespace damacy::cuda {
 namespace {
@@ -26,7 +25,7 @@ bool compiles_to(const Target& ptx, int capability) {
 }
 
 std::string capability_text(int capability) {
-  return text(capability / 10, ".", capability % 10);
+  return formatted("{}.{}", capability / 10, capability % 10);
 }
 
 std::string listed(const std::vector<Target>& targets) {
@@ -50,7 +49,7 @@ std::string build_text(const BuiltKernels& kernels) {
 }
 
 std::string version_text(int version) {
-  return text(version / 1000, ".", version % 1000 / 10);
+  return formatted("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 BuiltKernels BuiltKernels::of(std::string_view architectures, int toolkit) {

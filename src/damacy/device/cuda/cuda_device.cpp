@@ -10,7 +10,6 @@
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/device/cuda/context.h"
 #include "damacy/device/cuda/event.h"
 #include "damacy/device/cuda/idle_fence.h"
@@ -148,7 +147,7 @@ void check_free(const DriverApi& api, CUresult result, const char* call) {
   if (result == CUDA_SUCCESS) return;
   const char* name = nullptr;
   api.calls.cuGetErrorName(result, &name);
-  throw Error(Status::cuda, text(call, ": ", name != nullptr ? name : "unknown error"), "cuda")
+  throw Error(Status::cuda, formatted("{}: {}", call, name != nullptr ? name : "unknown error"), "cuda")
       .with_sticky(is_sticky(result));
 }
 

@@ -8,7 +8,6 @@
 
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 #include "damacy/device/cuda/device_health.h"
 
 namespace damacy::cuda {
@@ -105,7 +104,7 @@ std::string described(const Calls& calls, CUresult result) {
   calls.cuGetErrorName(result, &name);
   calls.cuGetErrorString(result, &words);
   if (name == nullptr) return formatted("error {}", static_cast<int>(result));
-  return words != nullptr ? text(name, " (", words, ")") : std::string(name);
+  return words != nullptr ? formatted("{} ({})", name, words) : std::string(name);
 }
 
 std::string why_unusable(const DriverApi& api, int ordinal) {

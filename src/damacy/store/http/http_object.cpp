@@ -7,7 +7,6 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 
 namespace damacy::http {
 namespace {
@@ -114,7 +113,7 @@ std::unique_ptr<StartedRead> HttpObject::start_read(std::uint64_t offset, std::s
 }
 
 std::string HttpObject::unless_it_is() const {
-  return version_.tag.empty() ? std::string() : text("If-None-Match: ", version_.tag);
+  return version_.tag.empty() ? std::string() : formatted("If-None-Match: {}", version_.tag);
 }
 
 void HttpObject::drop_head() {

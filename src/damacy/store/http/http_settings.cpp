@@ -1,6 +1,6 @@
 #include "damacy/store/http/http_settings.h"
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy::http {
 namespace {
@@ -38,8 +38,8 @@ HttpSettings settings_of(const StoreOptions& options, const StoreUse& use) {
   settings.hedge = options.hedge == "on";
   if (options.gap_bytes) settings.gap_bytes = static_cast<std::uint64_t>(*options.gap_bytes);
   settings.allow_unversioned = options.allow_unversioned;
-  for (const auto& [name, value] : options.headers) settings.headers.push_back(text(name, ": ", value));
-  if (options.bearer_token) settings.headers.push_back(text("Authorization: Bearer ", *options.bearer_token));
+  for (const auto& [name, value] : options.headers) settings.headers.push_back(formatted("{}: {}", name, value));
+  if (options.bearer_token) settings.headers.push_back(formatted("Authorization: Bearer {}", *options.bearer_token));
   apply(use, settings);
   return settings;
 }

@@ -8,7 +8,6 @@
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/store/http/curl.h"
 #include "damacy/store/http/known_objects.h"
 #include "damacy/store/http/origin.h"
@@ -50,7 +49,7 @@ class HttpStore final : public Store {
 
   std::string name() const override { return origin_->name(); }
   bool is_remote() const noexcept override { return true; }
-  std::string identity() const override { return text(origin_->service().identity(), "\n", origin_->name()); }
+  std::string identity() const override { return formatted("{}\n{}", origin_->service().identity(), origin_->name()); }
   bool is_immutable() const noexcept override { return origin_->settings().immutable; }
   ReadShape read_shape() const noexcept override { return origin_->read_shape(); }
 
@@ -200,7 +199,7 @@ class HttpStore final : public Store {
       if (const auto wanted = std::min<std::uint64_t>(version.size, head.size()); transfer->landed() < wanted)
         return ended_early(*transfer, wanted - transfer->landed());
       else if (transfer->landed() > wanted)
-        return Failure{"range", text(status_text(answer), " with too long a body"), true, Once::misfit};
+        return Failure{"range", formatted("{} with too long a body", status_text(answer)), true, Once::misfit};
       if (!empty && version.tag.empty() && version.modified.empty() && !origin_->settings().allow_unversioned)
         return Failure{"no-validator",
                        "the answer has neither a strong ETag nor Last-Modified: a change could not be noticed", false};
@@ -227,7 +226,7 @@ class HttpStore final : public Store {
       bool absent = false;
       if (auto failure = origin_->failure_of(prefix, *transfer, /*known=*/false, absent)) return failure;
       if (absent && transfer->head().status == 403)
-        return Failure{"denied", text(status_text(transfer->head()), ": the listing is denied"), false};
+        return Failure{"denied", formatted("{}: the listing is denied", status_text(transfer->head())), false};
       if (absent) return std::nullopt;
       if (transfer->code() != curl_code::ok)
         return Failure{transfer->is_timed_out() ? "deadline" : "io", "the listing ended early", true, Once::no, false,

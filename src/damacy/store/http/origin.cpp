@@ -7,7 +7,6 @@
 
 #include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
-#include "damacy/core/text.h"
 #include "damacy/store/http/certificates.h"
 #include "damacy/store/http/curl.h"
 #include "damacy/store/http/redirect.h"
@@ -112,7 +111,8 @@ std::optional<Request> Origin::next_request(const Transfer& transfer, int follow
   const auto refuse = [&](std::string_view why) {
     const std::string target = shown_location(transfer.head().location);
     attempt.redirect = Failure{
-        "redirect", text(status_text(transfer.head()), ": ", why, target.empty() ? "" : "; it names ", target), false};
+        "redirect",
+        formatted("{}: {}{}{}", status_text(transfer.head()), why, target.empty() ? "" : "; it names ", target), false};
     return std::nullopt;
   };
   if (followed >= settings_.redirects)
@@ -183,7 +183,7 @@ Request Origin::request(const Wanted& wanted, Attempt& attempt) const {
 
 std::string Origin::shown(std::string_view key, const Attempt& attempt) const {
   if (!is_logged(LogLevel::debug)) return {};
-  return formatted("{}: {}attempt {}", name_, key.empty() ? std::string() : text(key, ": "), attempt.number);
+  return formatted("{}: {}attempt {}", name_, key.empty() ? std::string() : formatted("{}: ", key), attempt.number);
 }
 
 // Sets the pace of the origin that `url` is of. Throws Error(io, "tls") if nothing could check its certificate.
@@ -225,7 +225,7 @@ void Origin::log_first_use(const std::string& url) const {
 
 Error Origin::error(const Failure& failure, std::string_view key, int attempts, Clock::Time took) const {
   std::string message = failure.text;
-  if (std::string_view(failure.reason) == "tls") message += text("; ", limits_.certificates.shown);
+  if (std::string_view(failure.reason) == "tls") message += formatted("; {}", limits_.certificates.shown);
   if (attempts > 1) {
     const double seconds = std::chrono::duration<double>(took).count();
     message += formatted(", {} attempts in {} s", attempts, static_cast<double>(static_cast<int>(seconds * 10)) / 10);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy::http {
 namespace {
@@ -32,7 +32,7 @@ class PlainService final : public Service {
         is_one_object_(is_one_object) {}
 
   Address address(std::string_view key, Time) override {
-    return {is_one_object_ ? root_ : text(root_, "/", encoded(key)), headers_};
+    return {is_one_object_ ? root_ : formatted("{}/{}", root_, encoded(key)), headers_};
   }
 
   std::optional<Failure> refused(std::string_view, const Head& head, std::string_view, bool known,

@@ -9,8 +9,8 @@
 #include <netinet/in.h>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/store/store.h"
 
 namespace damacy::http {
@@ -75,19 +75,20 @@ std::optional<std::string> resolve_location(std::string_view url, std::string_vi
   std::string target;
   if (const std::string scheme = scheme_of_uri(location); !scheme.empty()) {
     if (!is_web(scheme)) return std::nullopt;
-    target = text(scheme, location.substr(location.find("://")));
+    target = formatted("{}{}", scheme, location.substr(location.find("://")));
   } else if (location.starts_with("//")) {
-    target = text(url.substr(0, url.find("://") + 1), location);
+    target = formatted("{}{}", url.substr(0, url.find("://") + 1), location);
   } else if (location.starts_with('/')) {
-    target = text(origin_of(url), location);
+    target = formatted("{}{}", origin_of(url), location);
   } else if (location.starts_with('?')) {
-    target = text(here, location);
+    target = formatted("{}{}", here, location);
   } else if (location.find(':') < location.find('/')) {  // another scheme, such as file:
     return std::nullopt;
   } else {
     const std::string_view origin = origin_of(url);
     const std::size_t slash = here.rfind('/');
-    target = slash < origin.size() ? text(origin, "/", location) : text(here.substr(0, slash + 1), location);
+    target = slash < origin.size() ? formatted("{}/{}", origin, location)
+                                   : formatted("{}{}", here.substr(0, slash + 1), location);
   }
   const std::string_view host = origin_of(target).substr(target.find("://") + 3);
   if (host.empty() || host.front() == ':' || host.find('@') != host.npos) return std::nullopt;

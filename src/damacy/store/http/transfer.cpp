@@ -16,7 +16,6 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/on_failure.h"
 #include "damacy/core/size_text.h"
-#include "damacy/core/text.h"
 #include "damacy/store/http/handles.h"
 #include "damacy/store/http/hedges.h"
 #include "damacy/store/http/net_threads.h"
@@ -261,7 +260,7 @@ std::string Transfer::Flight::times_text() const {
 void Transfer::Flight::log_end() const {
   const double ms =
       began_ ? std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - *began_).count() : 0;
-  const std::string range = request_.whole ? "whole" : text("bytes ", range_of(request_));
+  const std::string range = request_.whole ? "whole" : formatted("bytes {}", range_of(request_));
   const std::string result = head_.status != 0 ? formatted("{}", head_.status) : problem();
   log(LogLevel::debug, formatted("{}: {} {}: {}, {} in {} ms{}{}{}", request_.shown, request_.method, range, result,
                                  size_text(body_bytes_), std::round(ms * 10) / 10, times_text(),

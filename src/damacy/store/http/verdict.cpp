@@ -2,7 +2,6 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 
 namespace damacy::http {
 namespace {
@@ -13,17 +12,18 @@ Failure refused(const Head& head, bool known) {
   switch (head.status) {
     case 404:
     case 410:
-      if (known) return {"changed", text(status, ": the object is gone"), false};
+      if (known) return {"changed", formatted("{}: the object is gone", status), false};
       return {"http", status, false};
     case 412:
-      return {"changed", text(status, ": the object is not the version that was opened"), false};
+      return {"changed", formatted("{}: the object is not the version that was opened", status), false};
     case 401:
     case 403:
-      return {"denied", text(status, ": the server denies access; an absent key may be answered so, too"), false};
+      return {"denied", formatted("{}: the server denies access; an absent key may be answered so, too", status),
+              false};
     case 407:
-      return {"connect", text(status, ": the proxy wants credentials, or other ones"), false};
+      return {"connect", formatted("{}: the proxy wants credentials, or other ones", status), false};
     case 416:
-      return {"short-read", text(status, ": the object ends before the range"), false};
+      return {"short-read", formatted("{}: the object ends before the range", status), false};
     case 429:
     case 503:
       return {"throttled", status, true};
@@ -39,7 +39,7 @@ Failure refused(const Head& head, bool known) {
     const std::string target = shown_location(head.location);
     return {"redirect",
             formatted("{}: redirects are not followed (StoreOptions.redirects){}", status,
-                      target.empty() ? target : text("; this one leads to ", target)),
+                      target.empty() ? target : formatted("; this one leads to {}", target)),
             false};
   }
   if (head.status >= 200 && head.status < 300) {
@@ -75,7 +75,7 @@ std::optional<int> refused_tunnel(std::string_view problem) {
 
 std::string status_text(const Head& head, std::string_view code) {
   std::string out = formatted("GET {}", head.status);
-  if (!code.empty()) out += text(" ", one_line(code, 60));
+  if (!code.empty()) out += formatted(" {}", one_line(code, 60));
   if (!head.request_id.empty()) out += formatted(", request {}", one_line(head.request_id, 100));
   return out;
 }
@@ -132,7 +132,7 @@ bool is_refusal_cut(const Transfer& transfer) {
 }
 
 Failure refusal_cut(const Transfer& transfer) {
-  const std::string problem = text(status_text(transfer.head()), ", whose body ended early");
+  const std::string problem = formatted("{}, whose body ended early", status_text(transfer.head()));
   if (transfer.is_timed_out()) return {"deadline", problem, true};
   return {"io", problem, true, Once::no, false, true, transfer.system_errno()};
 }
@@ -141,7 +141,7 @@ std::optional<Failure> failure_of(const Transfer& transfer, bool known) {
   const Head& head = transfer.head();
   if (transfer.is_bad_head()) return Failure{"io", "the head of the answer is malformed or too long", true};
   if (transfer.is_too_long())
-    return Failure{"range", text(status_text(head), " with too long a body"), true, Once::misfit};
+    return Failure{"range", formatted("{} with too long a body", status_text(head)), true, Once::misfit};
   if (transfer.accepts()) return std::nullopt;
   if (head.status < 200) return broken(transfer);
   return refused(head, known);

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/store/http/times.h"
 
 namespace damacy::http {
@@ -28,7 +28,7 @@ Version version_in(const Head& head, std::uint64_t size) {
 
 std::string Version::condition() const {
   if (tag.empty() && modified.empty()) return {};
-  return tag.empty() ? text("If-Unmodified-Since: ", modified) : text("If-Match: ", tag);
+  return tag.empty() ? formatted("If-Unmodified-Since: {}", modified) : formatted("If-Match: {}", tag);
 }
 
 bool Version::is_changed(const Head& head) const {
@@ -38,7 +38,7 @@ bool Version::is_changed(const Head& head) const {
 }
 
 Stamp Version::stamp() const {
-  const std::string all = text(tag, "\n", tag.empty() ? modified : std::string());
+  const std::string all = formatted("{}\n{}", tag, tag.empty() ? modified : std::string());
   return {hash_of(all, 0), hash_of(all, 0x9e3779b97f4a7c15u), size, 0};
 }
 

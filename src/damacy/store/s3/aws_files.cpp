@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
 #include "damacy/store/s3/environment.h"
 
@@ -58,7 +59,7 @@ std::map<std::string, AwsSection> parse_aws_file(std::string_view content) {
     if (name.empty()) continue;
     const bool is_indented = raw[0] == ' ' || raw[0] == '\t';
     if (is_indented && !outer.empty()) {
-      (*section)[text(outer, ".", name)] = value;
+      (*section)[formatted("{}.{}", outer, name)] = value;
       continue;
     }
     outer = value.empty() ? name : std::string();
@@ -79,7 +80,7 @@ Profile read_profile(const std::optional<std::string>& name) {
   auto config = parse_aws_file(content_of("AWS_CONFIG_FILE", "/.aws/config"));
   auto secret = parse_aws_file(content_of("AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials"));
   for (auto* const at : {&config, &secret})
-    for (const std::string& section : {text("profile ", profile.name), profile.name}) {
+    for (const std::string& section : {formatted("profile {}", profile.name), profile.name}) {
       const bool is_named = at == &secret || profile.name == "default" || section != profile.name;
       const auto found = at->find(section);
       if (found == at->end() || !is_named) continue;

@@ -5,7 +5,6 @@
 
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/store/http/times.h"
 #include "damacy/store/http/transfer.h"
 #include "damacy/store/storage_watch.h"
@@ -174,7 +173,7 @@ std::optional<Credentials> Answers::ask(Time end) {
     std::string note;
     found = link.ask(note, end);
     if (found) break;
-    tried += text(tried.empty() ? "" : ", ", link.name, note.empty() ? "" : text(" (", note, ")"));
+    tried += formatted("{}{}{}", tried.empty() ? "" : ", ", link.name, note.empty() ? "" : formatted(" ({})", note));
   }
   if (!found && is_required) throw no_credentials(formatted("no credentials in: {}", tried));
   const Lock lock(mutex_);
@@ -186,7 +185,7 @@ std::optional<Credentials> Answers::ask(Time end) {
   pause_s_ = kAgainSeconds;
   is_late_ = false;
   late_pause_ = kLatePause;
-  described_ = found ? links_->all[at].name : text("none in: ", tried);
+  described_ = found ? links_->all[at].name : formatted("none in: {}", tried);
   return known_;
 }
 

@@ -31,9 +31,9 @@ constexpr milliseconds kMetadataTimeout{1000};
 constexpr milliseconds kServiceTimeout{10'000};
 
 std::string failure_text(std::string_view what, const Reply& reply) {
-  if (reply.head.status == 0) return text(what, ": ", reply.problem);
+  if (reply.head.status == 0) return formatted("{}: {}", what, reply.problem);
   const std::string code = parse_error(reply.body).code;
-  return text(what, ": status ", reply.head.status, code.empty() ? "" : " ", code);
+  return formatted("{}: status {}{}{}", what, reply.head.status, code.empty() ? "" : " ", code);
 }
 
 std::optional<Credentials> credentials_of_json(std::string_view json) {
@@ -104,7 +104,7 @@ std::optional<Credentials> of_web_identity(const http::HttpSettings& settings, c
     throw no_credentials(
         formatted("the file that AWS_WEB_IDENTITY_TOKEN_FILE names cannot be read: {}", one_line(*path, 200)));
   const std::string usual =
-      region.empty() ? "https://sts.amazonaws.com" : text("https://sts.", region, ".amazonaws.com");
+      region.empty() ? "https://sts.amazonaws.com" : formatted("https://sts.{}.amazonaws.com", region);
   Exchange asked{"POST", environment("AWS_ENDPOINT_URL_STS").value_or(usual)};
   if (!http::keeps_secrets(asked.url, settings.proxy.value_or("")))
     throw no_credentials(
@@ -160,7 +160,7 @@ std::optional<Credentials> of_container(const http::HttpSettings& settings, std:
   const auto relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
   const auto full = environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
   if (!relative && !full) return std::nullopt;
-  const std::string url = relative ? text("http://169.254.170.2", *relative) : *full;
+  const std::string url = relative ? formatted("http://169.254.170.2{}", *relative) : *full;
   if (!is_container_host(url))
     throw no_credentials("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor an address of this machine");
   Exchange asked{"GET", url};
@@ -171,7 +171,7 @@ std::optional<Credentials> of_container(const http::HttpSettings& settings, std:
   }
   if (token && token->find_first_of("\r\n") != token->npos)
     throw no_credentials("the authorization token of the container holds a line end");
-  if (token) asked.headers.push_back(text("Authorization: ", *token));
+  if (token) asked.headers.push_back(formatted("Authorization: {}", *token));
   http::HttpSettings direct = settings;
   direct.proxy = "";
   const Reply reply = exchange(std::move(asked), url.starts_with("https") ? settings : direct, kServiceTimeout);
@@ -201,7 +201,7 @@ std::optional<Credentials> of_instance(const http::HttpSettings& settings, std::
     note = token.head.status == 0 ? token.problem : formatted("status {}", token.head.status);
     return std::nullopt;
   }
-  const std::vector<std::string> headers{text("X-aws-ec2-metadata-token: ", token.body)};
+  const std::vector<std::string> headers{formatted("X-aws-ec2-metadata-token: {}", token.body)};
   const std::string below = server + "/latest/meta-data/iam/security-credentials/";
   const Reply roles = exchange({"GET", below, headers}, direct, kMetadataTimeout);
   const std::string role(trimmed(std::string_view(roles.body).substr(0, roles.body.find('\n'))));

@@ -9,7 +9,6 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/store/http/http_settings.h"
 #include "damacy/store/http/http_store.h"
 #include "damacy/store/http/redirect.h"
@@ -112,7 +111,7 @@ std::vector<std::string> documents_beside(std::string_view key) {
   std::vector<std::string> others;
   const std::string_view folder = key.substr(0, key.rfind('/') + 1);
   for (const std::string_view name : {".zarray", ".zgroup", "zarr.json"})
-    if (key.substr(folder.size()) != name) others.push_back(text(folder, name));
+    if (key.substr(folder.size()) != name) others.push_back(formatted("{}{}", folder, name));
   return others;
 }
 
@@ -186,7 +185,7 @@ class Bucket {
   const http::HttpSettings& settings() const { return settings_; }
   // Buckets of the same name are others behind another endpoint.
   std::string endpoint() const {
-    return endpoint_ ? text(endpoint_->scheme, "://", endpoint_->host, endpoint_->path) : std::string();
+    return endpoint_ ? formatted("{}://{}{}", endpoint_->scheme, endpoint_->host, endpoint_->path) : std::string();
   }
 
   bool is_ready() { return credentials_->is_ready(); }
@@ -196,7 +195,8 @@ class Bucket {
     const std::string region = this->region();
     log_use(keys.has_value(), region);
     const Where where = where_is(key, region);
-    Address address{text(where.scheme, "://", where.host, where.path, query.empty() ? "" : "?", query), {}};
+    Address address{formatted("{}://{}{}{}{}", where.scheme, where.host, where.path, query.empty() ? "" : "?", query),
+                    {}};
     if (!keys) return address;
     if (!keys->bearer_token.empty()) {
       if (!http::keeps_secrets(address.url, settings_.proxy.value_or("")))
@@ -204,19 +204,19 @@ class Bucket {
                     "the bearer token of the credentials callable goes over http only to this machine: use an https "
                     "endpoint",
                     "credentials");
-      address.headers.push_back(text("Authorization: Bearer ", keys->bearer_token));
+      address.headers.push_back(formatted("Authorization: Bearer {}", keys->bearer_token));
       return address;
     }
     const std::int64_t now = http::unix_now() + clock_offset_s_.load();
     Fields headers{{"x-amz-content-sha256", std::string(kEmptyBodySha256)}, {"x-amz-date", amz_date(now)}};
     if (options_.request_payer) headers.emplace_back("x-amz-request-payer", "requester");
     if (!keys->session_token.empty()) headers.emplace_back("x-amz-security-token", keys->session_token);
-    for (const auto& [name, value] : headers) address.headers.push_back(text(name, ": ", value));
+    for (const auto& [name, value] : headers) address.headers.push_back(formatted("{}: {}", name, value));
     headers.emplace_back("host", where.host);
     const ToSign to_sign{"GET", where.path, query, headers, kEmptyBodySha256};
     address.headers.push_back(
-        text("Authorization: ",
-             authorization(to_sign, {keys->access_key_id, keys->secret_access_key, {}}, {region, "s3", now})));
+        formatted("Authorization: {}",
+                  authorization(to_sign, {keys->access_key_id, keys->secret_access_key, {}}, {region, "s3", now})));
     return address;
   }
 
@@ -243,13 +243,13 @@ class Bucket {
       return Failure{
           "redirect",
           formatted("{}: the bucket is to be asked {}", status,
-                    where.empty() ? std::string("elsewhere") : text("at ", where, " (StoreOptions.endpoint)")),
+                    where.empty() ? std::string("elsewhere") : formatted("at {} (StoreOptions.endpoint)", where)),
           false};
     }
     if (error.code == "RequestTimeout" || error.code == "InternalError") return Failure{"http", status, true};
     if (error.code == "SlowDown") return Failure{"throttled", status, true};
     if (!error.code.empty() && usual.reason == std::string_view("http") && !usual.again)
-      return Failure{"http", error.message.empty() ? status : text(status, ": ", error.message), false};
+      return Failure{"http", error.message.empty() ? status : formatted("{}: {}", status, error.message), false};
     return usual;
   }
 
@@ -258,7 +258,7 @@ class Bucket {
     std::string scheme, host, path;
   };
 
-  std::string uri() const { return text(is_google_ ? "gs://" : "s3://", name_); }
+  std::string uri() const { return formatted("{}://{}", is_google_ ? "gs" : "s3", name_); }
 
   static std::string usual_region(const Profile& profile) {
     if (const auto region = environment("AWS_REGION")) return *region;
@@ -267,25 +267,25 @@ class Bucket {
   }
 
   Where where_is(std::string_view key, std::string_view region) const {
-    const std::string below = key.empty() ? std::string() : text("/", percent_encoded(key, true));
+    const std::string below = key.empty() ? std::string() : formatted("/{}", percent_encoded(key, true));
     Endpoint endpoint = endpoint_ ? *endpoint_ : aws_endpoint(region);
     if (!is_path_)
-      return {endpoint.scheme, text(lower(name_), ".", endpoint.host),
-              text(endpoint.path, below.empty() ? "/" : below)};
-    return {endpoint.scheme, endpoint.host, text(endpoint.path, "/", name_, below)};
+      return {endpoint.scheme, formatted("{}.{}", lower(name_), endpoint.host),
+              formatted("{}{}", endpoint.path, below.empty() ? "/" : below)};
+    return {endpoint.scheme, endpoint.host, formatted("{}/{}{}", endpoint.path, name_, below)};
   }
 
   static Endpoint aws_endpoint(std::string_view region) {
     const std::string_view domain = region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
-    return Endpoint(text("https://s3.", region, ".", domain));
+    return Endpoint(formatted("https://s3.{}.{}", region, domain));
   }
 
   // Asks for the region of the bucket if nothing says it: that needs no permission.
   std::string region() {
     if (std::string known = region_.get().value(); !known.empty()) return known;
     const Where where = where_is("", kUsualRegion);
-    const Reply reply =
-        exchange({"HEAD", text(where.scheme, "://", where.host, where.path)}, settings_, settings_.connect_timeout);
+    const Reply reply = exchange({"HEAD", formatted("{}://{}{}", where.scheme, where.host, where.path)}, settings_,
+                                 settings_.connect_timeout);
     const std::string found =
         is_region(reply.head.bucket_region) ? reply.head.bucket_region : std::string(kUsualRegion);
     if (reply.head.status == 0) return found;  // the request that follows says what is wrong
@@ -379,9 +379,10 @@ class Bucket {
 
   void log_use(bool is_signed, std::string_view region) {
     if (logged_.exchange(true)) return;
-    log(LogLevel::info, formatted("{}: endpoint {}, region {}, {}; credentials: {}", uri(),
-                                  endpoint_ ? text(endpoint_->scheme, "://", endpoint_->host) : std::string("of AWS"),
-                                  region, is_signed ? "signed" : "unsigned", credentials_->described()));
+    log(LogLevel::info,
+        formatted("{}: endpoint {}, region {}, {}; credentials: {}", uri(),
+                  endpoint_ ? formatted("{}://{}", endpoint_->scheme, endpoint_->host) : std::string("of AWS"), region,
+                  is_signed ? "signed" : "unsigned", credentials_->described()));
   }
 
   static http::HttpSettings settings_of(const StoreOptions& options) {
@@ -433,7 +434,7 @@ class S3Service final : public http::Service {
  private:
   std::string key_of(std::string_view key) const {
     if (path_.empty()) return std::string(key);
-    return key.empty() ? path_ : text(path_, "/", key);
+    return key.empty() ? path_ : formatted("{}/{}", path_, key);
   }
   std::string listed(std::string_view prefix) const {
     const std::string key = key_of(prefix);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/sha256.h"
 #include "damacy/core/text.h"
 
@@ -30,10 +31,10 @@ std::string amz_date(std::int64_t unix_s) {
   const auto midnight = std::chrono::floor<days>(time);
   const std::chrono::year_month_day day(midnight);
   const std::chrono::hh_mm_ss clock(time - midnight);
-  const auto two = [](auto number) { return text(number < 10 ? "0" : "", static_cast<int>(number)); };
+  const auto two = [](auto number) { return formatted("{}{}", number < 10 ? "0" : "", static_cast<int>(number)); };
   const auto month = static_cast<unsigned>(day.month()), day_of_month = static_cast<unsigned>(day.day());
-  return text(static_cast<int>(day.year()), two(month), two(day_of_month), "T", two(clock.hours().count()),
-              two(clock.minutes().count()), two(clock.seconds().count()), "Z");
+  return formatted("{}{}{}T{}{}{}Z", static_cast<int>(day.year()), two(month), two(day_of_month),
+                   two(clock.hours().count()), two(clock.minutes().count()), two(clock.seconds().count()));
 }
 
 std::string percent_encoded(std::string_view raw, bool keep_slash) {
@@ -57,7 +58,7 @@ std::string query_text(Fields parameters) {
   }
   std::sort(parameters.begin(), parameters.end());
   std::string out;
-  for (const auto& [name, value] : parameters) out += text(out.empty() ? "" : "&", name, "=", value);
+  for (const auto& [name, value] : parameters) out += formatted("{}{}={}", out.empty() ? "" : "&", name, value);
   return out;
 }
 
@@ -66,23 +67,23 @@ std::string authorization(const ToSign& request, const Keys& keys, const Scope& 
   std::sort(headers.begin(), headers.end());
   std::string names, lines;
   for (const auto& [name, value] : headers) {
-    names += text(names.empty() ? "" : ";", name);
-    lines += text(name, ":", one_spaced(value), "\n");
+    names += formatted("{}{}", names.empty() ? "" : ";", name);
+    lines += formatted("{}:{}\n", name, one_spaced(value));
   }
-  const std::string canonical = text(request.method, "\n", request.path, "\n", request.query, "\n", lines, "\n", names,
-                                     "\n", request.body_sha256);
+  const std::string canonical = formatted("{}\n{}\n{}\n{}\n{}\n{}", request.method, request.path, request.query, lines,
+                                          names, request.body_sha256);
 
   const std::string date = amz_date(scope.unix_s);
   const std::string day = date.substr(0, 8);
-  const std::string scope_text = text(day, "/", scope.region, "/", scope.service, "/aws4_request");
-  const std::string to_sign = text("AWS4-HMAC-SHA256\n", date, "\n", scope_text, "\n", hex(sha256(canonical)));
+  const std::string scope_text = formatted("{}/{}/{}/aws4_request", day, scope.region, scope.service);
+  const std::string to_sign = formatted("AWS4-HMAC-SHA256\n{}\n{}\n{}", date, scope_text, hex(sha256(canonical)));
 
   Sha256 key = hmac_sha256("AWS4" + keys.secret_access_key, day);
   key = hmac_sha256(bytes_of(key), scope.region);
   key = hmac_sha256(bytes_of(key), scope.service);
   key = hmac_sha256(bytes_of(key), "aws4_request");
-  return text("AWS4-HMAC-SHA256 Credential=", keys.access_key_id, "/", scope_text, ", SignedHeaders=", names,
-              ", Signature=", hex(hmac_sha256(bytes_of(key), to_sign)));
+  return formatted("AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, Signature={}", keys.access_key_id, scope_text,
+                   names, hex(hmac_sha256(bytes_of(key), to_sign)));
 }
 
 }  // namespace damacy::s3

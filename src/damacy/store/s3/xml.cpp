@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
 
 namespace damacy::s3 {
 namespace {

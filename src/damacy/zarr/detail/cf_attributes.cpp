@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "damacy/core/formatted.h"
-#include "damacy/core/text.h"
 #include "damacy/zarr/detail/fill_value.h"
 #include "damacy/zarr/detail/number_text.h"
 
@@ -160,8 +159,8 @@ std::string packing_text(const Value& attributes) {
   for (const std::string_view name : {"scale_factor", "add_offset"})
     if (const auto given = attribute(attributes, name)) {
       const Value value = scalar_of(*given);
-      all += text(all.empty() ? "" : " and ", name);
-      if (value.is(Kind::number)) all += text(' ', value.text().substr(0, 32));
+      all += formatted("{}{}", all.empty() ? "" : " and ", name);
+      if (value.is(Kind::number)) all += formatted(" {}", value.text().substr(0, 32));
     }
   return all;
 }

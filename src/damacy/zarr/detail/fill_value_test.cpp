@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "support/documents.h"
 
 namespace damacy {
@@ -15,7 +15,7 @@ using for_tests::refusal_of;
 using for_tests::wrong;
 
 FillBytes parsed(std::string_view fill, Dtype dtype, int zarr_format = 3) {
-  const auto document = json::Document::parse(text("{\"fill_value\":", fill, "}"), json::Form::plain);
+  const auto document = json::Document::parse(formatted("{{\"fill_value\":{}}}", fill), json::Form::plain);
   return parse_fill_value(document.root().at("fill_value"), dtype, zarr_format);
 }
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 namespace {
@@ -70,7 +70,7 @@ void check_every_half_way_point(const Format& f) {
     ASSERT_EQ(float_bits(half_way, f.format), or_nothing(even)) << half_way;
     ASSERT_EQ(float_bits(a_little_more(half_way), f.format), or_nothing(low + 1)) << half_way;
     ASSERT_EQ(float_bits(a_little_less(half_way), f.format), low) << half_way;
-    ASSERT_EQ(float_bits(text("-", exact_text(below)), f.format), low | kSign) << below;
+    ASSERT_EQ(float_bits(formatted("-{}", exact_text(below)), f.format), low | kSign) << below;
   }
 }
 
