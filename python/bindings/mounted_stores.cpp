@@ -22,13 +22,13 @@
 namespace damacy::python {
 
 void bind_mounted_stores(nb::module_& m) {
-  nb::class_<StoreAnswer>(m, "StoreAnswer")
-      .def("absent", &StoreAnswer::absent)
-      .def("found", &StoreAnswer::found, nb::arg("size"), nb::arg("tag"), nb::arg("modified_ns"),
+  nb::class_<PythonAnswer>(m, "StoreAnswer")
+      .def("absent", [](PythonAnswer& answer) { answer.absent(); })
+      .def("found", &PythonAnswer::found_object, nb::arg("size"), nb::arg("tag"), nb::arg("modified_ns"),
            nb::arg("head").none() = nb::none())
-      .def("bytes", &StoreAnswer::bytes, nb::arg("buffer"))
-      .def("entries", &StoreAnswer::entries, nb::arg("found"))
-      .def("fail", &StoreAnswer::fail, nb::arg("message"), nb::arg("reason"), nb::arg("errno").none(),
+      .def("bytes", &PythonAnswer::buffer, nb::arg("buffer"))
+      .def("entries", &PythonAnswer::names, nb::arg("found"))
+      .def("fail", &PythonAnswer::failed, nb::arg("message"), nb::arg("reason"), nb::arg("errno").none(),
            nb::arg("cause").none());
   m.def(
       "mount_store",

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "damacy/core/mixed.h"
+
 namespace damacy {
 
 struct ChunkKey {
@@ -13,13 +15,6 @@ struct ChunkKey {
   std::int64_t chunk = 0;                 // its number in the array
   friend bool operator==(const ChunkKey&, const ChunkKey&) = default;
 };
-
-// A bijection that spreads its input over all bits (splitmix64).
-constexpr std::uint64_t mixed(std::uint64_t x) noexcept {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 constexpr std::uint64_t hash_of(const ChunkKey& key) noexcept {
   std::uint64_t hash = mixed(static_cast<std::uint64_t>(key.chunk) + 0x9e3779b97f4a7c15u);

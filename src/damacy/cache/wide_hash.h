@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "damacy/cache/chunk_key.h"
+#include "damacy/core/mixed.h"
 
 namespace damacy {
 

@@ -2,6 +2,7 @@
 
 #include "damacy/cache/chunk_key.h"
 #include "damacy/core/limits.h"
+#include "damacy/core/mixed.h"
 #include "damacy/fetch/readers.h"
 #include "damacy/plan/destination.h"
 #include "damacy/zarr/shard.h"

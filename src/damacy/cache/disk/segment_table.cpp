@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "damacy/cache/chunk_key.h"
 #include "damacy/core/error.h"
+#include "damacy/core/mixed.h"
 
 namespace damacy {
 namespace {
