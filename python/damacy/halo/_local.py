@@ -12,6 +12,11 @@ from damacy.halo._errors import InvalidArgument
 LOCAL_TIMEOUT_S = 60.0
 
 
+def buffers_of(rounds: Any) -> list[Any]:
+    """All buffers of an exchanger."""
+    return [b for phases in rounds for r in phases for b in (*r.send.values(), *r.receive.values())]
+
+
 class Local:
     """A transport for `n` ranks in one process. The exchangers of all ranks open the same `Local`.
 
@@ -40,9 +45,7 @@ class _LocalBuffers:
 
     def __init__(self, rounds: Any) -> None:
         self._rounds = rounds
-        self._like = next(
-            (b for phases in rounds for r in phases for b in (*r.send.values(), *r.receive.values())), None
-        )
+        self._like = next(iter(buffers_of(rounds)), None)
         self._copies = _message_copies.copies_for(self._like)
         self._last_use: dict[tuple[int, int], Any] = {}  # marks, by slot and phase: the last use of its buffers so far
 

@@ -11,6 +11,7 @@ from typing import Any
 from damacy import _native
 from damacy.halo._arrays import current_stream_of, layout_of
 from damacy.halo._errors import InvalidArgument
+from damacy.halo._local import buffers_of
 from damacy.halo._queue import stream_number
 
 _kept: list[Any] = []  # buffers that NCCL may still use; never freed
@@ -83,12 +84,9 @@ class NCCL:
         )
 
     def open(self, rank: int, rounds: Any) -> _NcclChannels:
-        buffers = [b for phases in rounds for r in phases for b in (*r.send.values(), *r.receive.values())]
-        own = None if self._device < 0 else self._device
-        for buffer in buffers:
-            layout = layout_of(buffer)
-            if layout.device != own:
-                raise InvalidArgument(f"expected arrays on device {own} (got device {layout.device}; None: the host)")
+        buffers, own = buffers_of(rounds), None if self._device < 0 else self._device
+        for device in {layout_of(buffer).device for buffer in buffers} - {own}:
+            raise InvalidArgument(f"expected arrays on device {own} (got device {device}; None: the host)")
         places = [[(_places(this.send), _places(this.receive)) for this in phases] for phases in rounds]
         return _NcclChannels(self._native.open(rank, places), rounds, buffers)
 
