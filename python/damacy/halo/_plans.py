@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from damacy import _native
 from damacy.halo._errors import InvalidArgument, number_from_environment
@@ -29,23 +28,6 @@ class _Cache(Mapping[bytes, "_native.CopyPlan"]):
 
 
 INDICES_CACHE = _Cache()
-
-
-def halo_plan(
-    fields: tuple[Any, ...],
-    messages: tuple[Any, ...],
-    directs: tuple[Any, ...] = (),
-    *,
-    unpack: bool,
-    adjoint: bool = False,
-) -> _native.CopyPlan:
-    """The plan of these messages, from the cache or new.
-
-    * `fields`: (dtype, shape, strides, i axis, j axis, strides that order the axes of a native wire, if others).
-    * messages: (entries, whether native). An entry is (x box, y box or None, quarter turns).
-    * directs: (entry, x box, y box or None). A box is (field, start, stop).
-    """
-    return _native.halo_plan(fields, messages, directs, unpack, adjoint)
 
 
 _threads = number_from_environment("DAMACY_HALO_THREADS", 1, 1)
