@@ -11,9 +11,8 @@ namespace damacy::python {
 
 struct CopyPlan {
   explicit CopyPlan(std::shared_ptr<const halo::Compiled> made) : compiled(std::move(made)), plan(compiled->plan) {}
-  explicit CopyPlan(std::shared_ptr<const copy::Plan> alone) : plan(std::move(alone)) {}
 
-  std::shared_ptr<const halo::Compiled> compiled;  // null for copies that are no messages
+  std::shared_ptr<const halo::Compiled> compiled;
   std::shared_ptr<const copy::Plan> plan;
 };
 

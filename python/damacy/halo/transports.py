@@ -62,7 +62,7 @@ class MPI:
     def open(self, rank: int, rounds: Any) -> _native.MessageChannels:
         _check_rank(rank, self._own.comm.Get_rank())
         library = _MpiLibrary(self._own, self._cuda_aware)
-        return _native.MessageChannels(library, rounds, rank, self._tags, self._timeout_s)
+        return _native.message_channels(library, rounds, rank, self._tags, self._timeout_s)
 
 
 class _Staged:
@@ -214,7 +214,7 @@ class TorchDistributed:
         self._tags = _native.mpi_tags()
         self._nccl: NCCL | None = None
 
-    def open(self, rank: int, rounds: Any) -> Any:
+    def open(self, rank: int, rounds: Any) -> _native.MessageChannels:
         import torch.distributed as dist
 
         _check_rank(rank, dist.get_rank(self._group))
@@ -223,7 +223,7 @@ class TorchDistributed:
                 device = next((layout_of(buffer).device for buffer in buffers_of(rounds)), None)
                 self._nccl = NCCL(self._group, device=device, timeout_s=self._timeout_s)
             return self._nccl.open(rank, rounds)
-        return _native.MessageChannels(self, rounds, rank, self._tags, self._timeout_s)
+        return _native.message_channels(self, rounds, rank, self._tags, self._timeout_s)
 
     def requests(
         self, send: dict[int, Any], receive: dict[int, Any], send_tags: dict[int, int], receive_tag: int
