@@ -72,7 +72,13 @@ FAULTS = {
     "messages in flight have one number": ("src/damacy/halo/in_flight.h", "= sent_[phase];", "= 0;"),
     "digests are not compared": (TRANSPORT, "mine.first != theirs.second || mine.second != theirs.first", "false"),
     "a message within a process overtakes the last use of its buffers": (
-        TRANSPORT, "numbers_.post(slot, phase);\n    buffers_->follow(slot, phase);", "numbers_.post(slot, phase);"),
+        TRANSPORT, "numbers_.post(slot, phase);\n    buffers_->follow(stream, slot, phase);",
+        "numbers_.post(slot, phase);"),
+    "a message within a process is placed while its buffer is unpacked": (
+        TRANSPORT, "    buffers_->follow(stream, slot, phase);\n    for", "    for"),
+    "a message within a process is placed before it is copied": (TRANSPORT, "wait(*stream, copy->sent);", ";"),
+    "a message within a process is copied over one in flight": (
+        TRANSPORT, "if (!capturing) stream->wait(copy->buffer.last_use);", ";"),
     "later messages are sent in any order": (STEPS, "!flights_.is_oldest(started->slot)", "false"),
     "messages have the tags of this rank": (MESSAGES, "static_cast<int>(theirs.first_tag) + phase",
                                             "*first_tag_ + phase"),

@@ -1,16 +1,19 @@
-// Channels over a message-passing library of Python, and between ranks of the process whose messages Python copies:
-// objects with the functions of halo::MessageLibrary and halo::LocalBuffers. Decides nothing.
+// Channels between ranks of the process, and over a message-passing library of Python: an object with the functions of
+// halo::MessageLibrary. Decides nothing.
 #include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "damacy/device/cuda_device.h"
 #include "damacy/halo/message_channels.h"
 #include "damacy/halo/message_tags.h"
+#include "halo_channels.h"
 #include "halo_values.h"
 
 namespace damacy::python {
@@ -114,91 +117,29 @@ class PythonLibrary final : public halo::MessageLibrary {
   nb::object library_, rounds_;
 };
 
-// `buffers` has copies(slot, phase), a dict by peer; senders(slot, phase); place(slot, phase, sender, message),
-// follow(), use() and close().
-class PythonBuffers final : public halo::LocalBuffers {
- public:
-  explicit PythonBuffers(nb::object buffers) : buffers_(std::move(buffers)) {}
-  PythonBuffers(const PythonBuffers&) = delete;
-  PythonBuffers& operator=(const PythonBuffers&) = delete;
-  ~PythonBuffers() override {
-    in_python([this] { buffers_.reset(); });
-  }
-
-  std::map<std::int64_t, Message> copies(int slot, int phase) override {
-    return in_python([&] {
-      std::map<std::int64_t, Message> out;
-      for (const auto& [peer, message] : nb::cast<nb::dict>(buffers_.attr("copies")(slot, phase)))
-        out[nb::cast<std::int64_t>(peer)] = Message(message.inc_ref().ptr(), [](void* object) {
-          in_python([&] { Py_DECREF(static_cast<PyObject*>(object)); });
-        });
-      return out;
-    });
-  }
-  std::vector<std::int64_t> senders(int slot, int phase) const override {
-    return in_python([&] { return nb::cast<std::vector<std::int64_t>>(buffers_.attr("senders")(slot, phase)); });
-  }
-  void place(int slot, int phase, std::int64_t sender, const Message& message) override {
-    const nb::handle object(static_cast<PyObject*>(message.get()));
-    in_python([&] { buffers_.attr("place")(slot, phase, sender, object); });
-  }
-  void follow(int slot, int phase) override {
-    in_python([&] { buffers_.attr("follow")(slot, phase); });
-  }
-  void use(int slot, int phase) override {
-    in_python([&] { buffers_.attr("use")(slot, phase); });
-  }
-  void close() noexcept override {
-    in_python([this] {
-      try {
-        buffers_.attr("close")();
-      } catch (nb::python_error& error) {
-        error.discard_as_unraisable("closing a halo exchange");
-      }
-    });
-  }
-
- private:
-  nb::object buffers_;
-};
-
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-class PythonChannels {
- public:
-  explicit PythonChannels(std::unique_ptr<halo::Channels> channels) : channels_(std::move(channels)) {}
-  PythonChannels(nb::object library, nb::sequence rounds, std::int64_t rank, std::shared_ptr<halo::MessageTags> tags,
-                 double timeout_s) {
-    const int slots = static_cast<int>(nb::len(rounds));
-    const int phases = slots == 0 ? 0 : static_cast<int>(nb::len(nb::object(rounds[0])));
-    channels_ = std::make_unique<halo::MessageChannels>(
-        std::make_unique<PythonLibrary>(std::move(library), std::move(rounds)), rank, slots, phases,
-        halo::MessageOptions{std::move(tags), milliseconds(timeout_s)});
-  }
+PythonChannels message_channels(nb::object library, nb::object rounds, std::int64_t rank,
+                                std::shared_ptr<halo::MessageTags> tags, double timeout_s) {
+  const int slots = static_cast<int>(nb::len(rounds));
+  const int phases = slots == 0 ? 0 : static_cast<int>(nb::len(nb::object(rounds[0])));
+  return {
+      std::make_unique<halo::MessageChannels>(std::make_unique<PythonLibrary>(std::move(library), rounds), rank, slots,
+                                              phases, halo::MessageOptions{std::move(tags), milliseconds(timeout_s)}),
+      std::move(rounds)};
+}
 
-  nb::dict exchange_digests(const nb::dict& mine) {
-    std::map<std::int64_t, halo::Digests> own, theirs;
-    for (const auto& [peer, digests] : mine) own[nb::cast<std::int64_t>(peer)] = digests_of(digests);
-    without_gil([&] { theirs = channels_->exchange_digests(own); });  // it waits for the peers
-    nb::dict out;
-    for (const auto& [peer, digests] : theirs)
-      out[nb::int_(peer)] = nb::make_tuple(digest_bytes(digests.first), digest_bytes(digests.second));
-    return out;
-  }
-
-  void post_receives(int slot, int phase, nb::handle) { channels_->post_receives(slot, phase); }
-  void send(int slot, int phase, nb::handle) { channels_->send(slot, phase); }
-  void wait_received(int slot, int phase, nb::handle) {
-    without_gil([&] { channels_->wait_received(slot, phase); });  // a rank of another thread may be late
-  }
-  void wait_sent(int slot, int phase, nb::handle) { channels_->wait_sent(slot, phase); }
-  bool close() { return channels_->close(); }
-
- private:
-  std::unique_ptr<halo::Channels> channels_;
-};
+// `like`: one of the buffers, or None. `device`: which has them; none for host memory.
+PythonChannels local_channels(halo::Local& local, std::int64_t rank, nb::object rounds, std::optional<int> device,
+                              nb::handle like) {
+  halo::Rounds spans = rounds_of(rounds);
+  if (!device) return {local.open(rank, std::move(spans)), std::move(rounds)};
+  std::shared_ptr<Device> own = bind_primary_context(*device);
+  auto channels = local.open(own, rank, std::move(spans));
+  return {std::move(channels), std::move(rounds), std::move(own), like};
+}
 
 }  // namespace
 
@@ -208,18 +149,14 @@ void bind_halo_messages(nb::module_& m) {
           "__init__",
           [](halo::Local* self, int n, double timeout_s) { new (self) halo::Local(n, milliseconds(timeout_s)); },
           nb::arg("n"), nb::arg("timeout_s"))
-      .def(
-          "open",
-          [](halo::Local& local, std::int64_t rank, nb::object buffers) {
-            return new PythonChannels(local.open(rank, std::make_unique<PythonBuffers>(std::move(buffers))));
-          },
-          nb::arg("rank"), nb::arg("buffers"))
+      .def("open", &local_channels, nb::arg("rank"), nb::arg("rounds"), nb::arg("device").none(),
+           nb::arg("like").none())
       .def_prop_ro("waiting", &halo::Local::waiting);
   nb::class_<halo::MessageTags>(m, "MessageTags");  // NOLINT(bugprone-unused-raii): registers the class
   m.def("mpi_tags", &halo::mpi_tags, "The tags of the exchangers of one transport.");
+  m.def("message_channels", &message_channels, nb::arg("library"), nb::arg("rounds"), nb::arg("rank"), nb::arg("tags"),
+        nb::arg("timeout_s"));
   nb::class_<PythonChannels>(m, "MessageChannels")
-      .def(nb::init<nb::object, nb::sequence, std::int64_t, std::shared_ptr<halo::MessageTags>, double>(),
-           nb::arg("library"), nb::arg("rounds"), nb::arg("rank"), nb::arg("tags"), nb::arg("timeout_s"))
       .def("exchange_digests", &PythonChannels::exchange_digests, nb::arg("mine"))
       .def("post_receives", &PythonChannels::post_receives, nb::arg("slot"), nb::arg("phase"), nb::arg("stream").none())
       .def("send", &PythonChannels::send, nb::arg("slot"), nb::arg("phase"), nb::arg("stream").none())

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from damacy import _native
+from damacy._core.streams import stream_handle
 from damacy._device.cuda_interface import parse_interface
 from damacy._device.exchange import capsule_of
 from damacy.halo._dtypes import CODES, ITEMSIZE, NAMES, code_of
@@ -180,6 +181,20 @@ def layout_of(array: Any) -> Layout:
         if hasattr(array, "__dlpack_device__"):
             return _of_dlpack(array)
     raise DtypeMismatch(f"a {type(array).__name__} gives no array")
+
+
+def look(quantity: Any) -> tuple[tuple[str, ...] | None, Layout]:
+    """The dims that a quantity has, and its layout, for the native library."""
+    dims = getattr(quantity, "dims", None)
+    return None if dims is None else tuple(dims), layout_of(whole(quantity))
+
+
+def stream_number(stream: Any) -> int:
+    """The handle of a stream, or of its number."""
+    handle = stream_handle(stream)
+    if handle is None or handle < 0:
+        raise InvalidArgument(f"stream {stream!r}: expected a stream or its handle")
+    return handle
 
 
 def current_stream_of(array: Any) -> Callable[[], int]:

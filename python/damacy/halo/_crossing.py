@@ -13,7 +13,6 @@ import numpy as np
 from damacy import _native
 from damacy._device.memory import geometry
 from damacy.halo import _modules
-from damacy.halo._gather import Arrays
 
 MOST_STREAMS = 32  # idle streams per device
 
@@ -58,7 +57,7 @@ class Crossing:
             stream.upload(self._block.address, self._host)  # so that the gaps of a native wire are the same
         self.address = self._block.address
 
-    def packing(self, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
+    def packing(self, arrays: _native.HaloArrays, copies: Any) -> Callable[[Any, Any], None]:
         """A function of a stream that packs the message and copies it to the host."""
         pack = self._queue.bound(arrays, copies, self)
 
@@ -71,7 +70,7 @@ class Crossing:
 
         return run
 
-    def unpacking(self, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
+    def unpacking(self, arrays: _native.HaloArrays, copies: Any) -> Callable[[Any, Any], None]:
         """A function of a stream, and of streams to wait for, that copies the message to the device and unpacks it."""
         unpack = self._queue.bound(arrays, copies, self)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from damacy import _native
 from damacy.halo._errors import InvalidArgument
-from damacy.halo._gather import Arrays
 
 
 def _many(items: Sequence[tuple[Any, Any, Any]], unpack: bool, stream: Any, after: Any) -> None:
@@ -16,13 +15,11 @@ def _many(items: Sequence[tuple[Any, Any, Any]], unpack: bool, stream: Any, afte
         return
     for t, arrays in gathered:
         t._check_place(arrays)
-    joined = Arrays.joined([arrays for _, arrays in gathered])
+    joined = _native.joined_arrays([arrays for _, arrays in gathered])
     first = gathered[0][0]
     if any(type(t) is not type(first) for t, _ in gathered):
         raise InvalidArgument("expected transformers of one place: host and device arrays cannot share a launch")
-    copies = _native.bind_transformers(
-        [(t._native, a.gathered, t._buffer(unpack).address) for t, a in gathered], unpack
-    )
+    copies = _native.bind_transformers([(t._native, a, t._buffer(unpack).address) for t, a in gathered], unpack)
     if not first._on_device and joined.device is not None:  # messages cross between host and device
         for t, arrays in gathered:
             t._bound(unpack, arrays, t._copies(unpack, arrays))(stream, after)

@@ -71,6 +71,4 @@ def device_queue() -> Any:
     info = _native.backend_info()
     if not info["cuda"]:
         raise Unsupported(f"halo exchanges on a GPU are not available: {info['cuda_reason']}")
-    from damacy.halo._queue import Queue
-
-    return Queue()
+    return _native.HaloQueue()

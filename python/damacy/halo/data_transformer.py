@@ -16,9 +16,9 @@ from typing import Any
 
 from damacy import _native
 from damacy.halo import _modules
+from damacy.halo._arrays import look
 from damacy.halo._crossing import STREAM_POOL, Crossing
 from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument
-from damacy.halo._gather import Arrays, gather
 from damacy.halo._many import pack_many, unpack_many
 from damacy.halo._plans import INDICES_CACHE, num_threads, set_num_threads
 from damacy.halo._specs import HaloExchangeSpec, checked
@@ -94,22 +94,22 @@ class HaloDataTransformer(abc.ABC):
             buffer.finalize_memory_transfer()
         return buffer
 
-    def _gather(self, quantities_x: Sequence[Any], quantities_y: Sequence[Any] | None) -> Arrays:
+    def _gather(self, quantities_x: Sequence[Any], quantities_y: Sequence[Any] | None) -> _native.HaloArrays:
         if self._finalized:
             raise HaloError("this halo transformer is finalized")
-        return gather(self._native, quantities_x, quantities_y)
+        return _native.gather_quantities(self._native, quantities_x, quantities_y, look)
 
     def _buffer(self, unpack: bool) -> Any:
         return self._unpack_buffer if unpack else self._pack_buffer
 
-    def _copies(self, unpack: bool, arrays: Arrays) -> _native.BoundCopies:
-        return self._native.bind(unpack, arrays.gathered, self._message_address(unpack, arrays))
+    def _copies(self, unpack: bool, arrays: _native.HaloArrays) -> _native.BoundCopies:
+        return self._native.bind(unpack, arrays, self._message_address(unpack, arrays))
 
-    def _message_address(self, unpack: bool, arrays: Arrays) -> int:
+    def _message_address(self, unpack: bool, arrays: _native.HaloArrays) -> int:
         return int(self._buffer(unpack).address)
 
     @abc.abstractmethod
-    def _bound(self, unpack: bool, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
+    def _bound(self, unpack: bool, arrays: _native.HaloArrays, copies: Any) -> Callable[[Any, Any], None]:
         """A function of a stream, and of streams to wait for, that runs or enqueues the copies."""
 
     def _call(self, unpack: bool, quantities_x: Any, quantities_y: Any, stream: Any, after: Any = None) -> None:
@@ -118,7 +118,7 @@ class HaloDataTransformer(abc.ABC):
         self._bound(unpack, arrays, self._copies(unpack, arrays))(stream, after)
 
     @abc.abstractmethod
-    def _check_place(self, arrays: Arrays) -> None:
+    def _check_place(self, arrays: _native.HaloArrays) -> None:
         """Raises for arrays in memory that this class does not support."""
 
     def async_pack(
@@ -199,12 +199,12 @@ class HaloDataTransformer(abc.ABC):
 class Bound:
     """A transformer with its arrays, which were checked once; `.pack()` and `.unpack()` run without more checks."""
 
-    def __init__(self, transformer: HaloDataTransformer, arrays: Arrays) -> None:
+    def __init__(self, transformer: HaloDataTransformer, arrays: _native.HaloArrays) -> None:
         self._transformer = transformer
         self._arrays = arrays
         transformer._check_place(arrays)
         self._ways = {}
-        for unpack in (False, True) if arrays.gathered.is_writable else (False,):
+        for unpack in (False, True) if arrays.is_writable else (False,):
             self._ways[unpack] = transformer._bound(unpack, arrays, transformer._copies(unpack, arrays))
 
     def pack(self, stream: Any = None) -> None:
@@ -218,7 +218,7 @@ class Bound:
         if self._transformer._finalized:
             raise HaloError("this halo transformer is finalized")
         if True not in self._ways:
-            self._arrays.gathered.check_writable()
+            self._arrays.check_writable()
         self._ways[True](stream, after)
 
 
@@ -229,7 +229,7 @@ class HaloDataTransformerCPU(HaloDataTransformer):
     def _prepare(self) -> None:
         self._crossings: dict[tuple[bool, int], Crossing] = {}  # by direction and device
 
-    def _check_place(self, arrays: Arrays) -> None:
+    def _check_place(self, arrays: _native.HaloArrays) -> None:
         """Supports arrays in any memory."""
 
     def _crossing(self, unpack: bool, device: int) -> Crossing:
@@ -238,11 +238,11 @@ class HaloDataTransformerCPU(HaloDataTransformer):
             found = self._crossings[unpack, device] = Crossing(device, self._buffer(unpack))
         return found
 
-    def _message_address(self, unpack: bool, arrays: Arrays) -> int:
+    def _message_address(self, unpack: bool, arrays: _native.HaloArrays) -> int:
         near = self._buffer(unpack) if arrays.device is None else self._crossing(unpack, arrays.device)
         return near.address
 
-    def _bound(self, unpack: bool, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
+    def _bound(self, unpack: bool, arrays: _native.HaloArrays, copies: Any) -> Callable[[Any, Any], None]:
         if arrays.device is None:
             return lambda stream, after: copies.run(num_threads())
         crossing = self._crossing(unpack, arrays.device)
@@ -261,13 +261,12 @@ class HaloDataTransformerGPU(HaloDataTransformer):
     def _prepare(self) -> None:
         self._queue = _modules.device_queue()
 
-    def _check_place(self, arrays: Arrays) -> None:
+    def _check_place(self, arrays: _native.HaloArrays) -> None:
         if arrays.device is None:
             raise DtypeMismatch("the GPU transformer needs arrays in device memory; these are in host memory")
 
-    def _bound(self, unpack: bool, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
-        bound: Callable[[Any, Any], None] = self._queue.bound(arrays, copies, self._buffer(unpack))
-        return bound
+    def _bound(self, unpack: bool, arrays: _native.HaloArrays, copies: Any) -> Callable[[Any, Any], None]:
+        return self._queue.bound(arrays, copies, self._buffer(unpack))
 
     def synchronize(self) -> None:
         self._queue.synchronize()

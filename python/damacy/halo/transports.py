@@ -14,7 +14,7 @@ import numpy as np
 from damacy import _native
 from damacy.halo._arrays import layout_of
 from damacy.halo._errors import InvalidArgument, Unsupported
-from damacy.halo._local import Local
+from damacy.halo._local import Local, buffers_of
 from damacy.halo._nccl import NCCL
 
 
@@ -62,7 +62,7 @@ class MPI:
     def open(self, rank: int, rounds: Any) -> _native.MessageChannels:
         _check_rank(rank, self._own.comm.Get_rank())
         library = _MpiLibrary(self._own, self._cuda_aware)
-        return _native.MessageChannels(library, rounds, rank, self._tags, self._timeout_s)
+        return _native.message_channels(library, rounds, rank, self._tags, self._timeout_s)
 
 
 class _Staged:
@@ -192,12 +192,11 @@ class _MpiRequests:
 
 class TorchDistributed:
     """A transport over a process group of torch.distributed: gloo for host memory, nccl for CUDA. Plans use the ranks
-    of the group. Over nccl, all ranks must start their exchanges in the same order, also those of different exchangers;
-    with sequential corners, the order of all starts and finishes must be the same.
+    of the group. Over nccl, messages go by an `NCCL` with its rules: the first exchanger makes it, so that all ranks of
+    the group must construct one.
 
     An exchanger whose peers do not construct theirs within `timeout_s` seconds, or construct one without links to this
-    rank, raises RuntimeError. The group is of no use afterwards, because torch ends its connections. Over nccl, the
-    first messages of a group wait for their peers with the group's own timeout."""
+    rank, raises RuntimeError. The group is of no use afterwards, because torch ends its connections."""
 
     def __init__(self, group: Any = None, *, timeout_s: float = 300.0) -> None:
         import torch.distributed as dist
@@ -213,12 +212,18 @@ class TorchDistributed:
         self._group = group
         self._timeout_s = timeout_s
         self._tags = _native.mpi_tags()
+        self._nccl: NCCL | None = None
 
     def open(self, rank: int, rounds: Any) -> _native.MessageChannels:
         import torch.distributed as dist
 
         _check_rank(rank, dist.get_rank(self._group))
-        return _native.MessageChannels(self, rounds, rank, self._tags, self._timeout_s)
+        if dist.get_backend(self._group) == "nccl":
+            if self._nccl is None:
+                device = next((layout_of(buffer).device for buffer in buffers_of(rounds)), None)
+                self._nccl = NCCL(self._group, device=device, timeout_s=self._timeout_s)
+            return self._nccl.open(rank, rounds)
+        return _native.message_channels(self, rounds, rank, self._tags, self._timeout_s)
 
     def requests(
         self, send: dict[int, Any], receive: dict[int, Any], send_tags: dict[int, int], receive_tag: int
@@ -229,9 +234,18 @@ class TorchDistributed:
         """Does nothing: no later exchanger can use the group."""
 
 
+def _tensor_of(buffer: Any) -> Any:
+    import torch
+
+    if isinstance(buffer, torch.Tensor):
+        return buffer
+    if not isinstance(buffer, (np.ndarray, memoryview)):
+        raise Unsupported(f"torch.distributed cannot send a {type(buffer).__name__}")
+    return torch.from_numpy(_host_view(buffer))
+
+
 class _TorchRequests:
-    """Sends and receives that start in one batch, as nccl needs. nccl ignores tags: batches of a group match in their
-    order."""
+    """Sends and receives that start in one batch."""
 
     def __init__(
         self,
@@ -242,31 +256,19 @@ class _TorchRequests:
         receive_tag: int,
         timeout_s: float,
     ) -> None:
-        import torch
         import torch.distributed as dist
 
-        self._dist, self._torch, self._timeout_s = dist, torch, timeout_s
-        self._nccl = dist.get_backend(group) == "nccl"
-        self._sent = {peer: self._tensors(buffer) for peer, buffer in send.items()}
-        self._received = {peer: self._tensors(buffer) for peer, buffer in receive.items()}
+        self._dist, self._timeout_s = dist, timeout_s
+        self._peers = (*receive, *send)
         self._operations = [
-            dist.P2POp(call, near, int(dist.get_global_rank(group, peer)), group, tag_of(peer))
+            dist.P2POp(call, _tensor_of(buffer), int(dist.get_global_rank(group, peer)), group, tag_of(peer))
             for call, buffers, tag_of in (
-                (dist.irecv, self._received, lambda peer: receive_tag),
-                (dist.isend, self._sent, send_tags.__getitem__),
+                (dist.irecv, receive, lambda peer: receive_tag),
+                (dist.isend, send, send_tags.__getitem__),
             )
-            for peer, (_, near) in buffers.items()
+            for peer, buffer in buffers.items()
         ]
         self._works: list[Any] = []
-
-    def _tensors(self, buffer: Any) -> tuple[Any, Any]:
-        """The buffer as a tensor, and what torch sends: for digests over nccl a copy on the device."""
-        if isinstance(buffer, self._torch.Tensor):
-            return buffer, buffer
-        if not isinstance(buffer, (np.ndarray, memoryview)):
-            raise Unsupported(f"torch.distributed cannot send a {type(buffer).__name__}")
-        tensor = self._torch.from_numpy(_host_view(buffer))
-        return tensor, tensor.to("cuda") if self._nccl and isinstance(buffer, memoryview) else tensor
 
     def post(self) -> None:
         """Does nothing: `send` starts receives too."""
@@ -277,27 +279,19 @@ class _TorchRequests:
     def wait_received(self) -> None:
         works, self._works = self._works, []
         for work in works:
-            work.wait()  # nccl: the current stream waits, not the host
-        for tensor, near in self._received.values():
-            if near is not tensor:
-                tensor.copy_(near)
+            work.wait()
 
     def wait_sent(self) -> None:
         """Does nothing: `wait_received` waits for the sends too."""
 
     def missing(self) -> list[int]:
-        """Over gloo, waits for all messages, at most for the timeout. Each has a thread of its own: torch cannot tell
-        which ones have arrived, and the first wait that times out ends the connections."""
-        if self._nccl:  # which has one work for all
-            if not all(work.is_completed() for work in self._works):
-                return list(self._received)
-            self.wait_received()
-            return []
+        """Waits for all messages, at most for the timeout. Each has a thread of its own: torch cannot tell which ones
+        have arrived, and the first wait that times out ends the connections."""
         works, self._works = self._works, []
         deadline = time.monotonic() + self._timeout_s
         with ThreadPoolExecutor(thread_name_prefix="damacy-halo", max_workers=len(works) or 1) as threads:
             ended = list(threads.map(lambda work: self._ends(work, deadline), works))
-        return sorted({peer for peer, has in zip((*self._received, *self._sent), ended) if not has})
+        return sorted({peer for peer, has in zip(self._peers, ended) if not has})
 
     def _ends(self, work: Any, deadline: float) -> bool:
         try:
