@@ -304,7 +304,7 @@ void bind_halo_topology(nb::module_& m) {
       .def("step", &PythonSphere::step, nb::arg("rank"), nb::arg("side"))
       .def("neighbour", &PythonSphere::neighbour, nb::arg("rank"), nb::arg("side"))
       .def(
-          "native_links", [](const PythonSphere& s, std::int64_t rank, nb::handle) { return s.links(rank); },
+          "_native_links", [](const PythonSphere& s, std::int64_t rank, nb::handle) { return s.links(rank); },
           nb::arg("rank"), nb::arg("width").none() = nb::none());
   m.def("halo_side_ends", &side_ends);
   m.def(
