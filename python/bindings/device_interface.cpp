@@ -93,7 +93,7 @@ struct Torch {
   PyObject* tensor = nullptr;
   PyObject* current_stream = nullptr;  // of a device's index; null: this torch has none
   PyObject* strided = nullptr;         // null: this torch has no such layout
-  PyObject *is_cuda, *requires_grad, *is_contiguous, *data_ptr, *nbytes, *get_device;
+  PyObject *is_cuda, *is_cpu, *requires_grad, *is_contiguous, *data_ptr, *nbytes, *get_device;
   PyObject *is_conj, *is_neg, *layout, *shape, *stride, *dtype;
 };
 
@@ -120,6 +120,7 @@ const Torch* torch_names(PyObject* module) {
   names->stride = PyUnicode_InternFromString("stride");
   names->dtype = PyUnicode_InternFromString("dtype");
   names->is_cuda = PyUnicode_InternFromString("is_cuda");
+  names->is_cpu = PyUnicode_InternFromString("is_cpu");
   names->requires_grad = PyUnicode_InternFromString("requires_grad");
   names->is_contiguous = PyUnicode_InternFromString("is_contiguous");
   names->data_ptr = PyUnicode_InternFromString("data_ptr");
@@ -185,8 +186,9 @@ std::optional<std::uint64_t> count_of(const Dims& shape) {
   return count;
 }
 
-std::optional<DeviceLayout> layout_of_tensor(nb::handle tensor, const Torch& torch) {
-  if (torch.strided == nullptr || !is_attribute(tensor, torch.is_cuda, Py_True) ||
+std::optional<ArrayLayout> layout_of_tensor(nb::handle tensor, const Torch& torch) {
+  const bool on_device = is_attribute(tensor, torch.is_cuda, Py_True);
+  if (torch.strided == nullptr || (!on_device && !is_attribute(tensor, torch.is_cpu, Py_True)) ||
       !is_attribute(tensor, torch.layout, torch.strided) || called(tensor, torch.is_conj).ptr() != Py_False ||
       called(tensor, torch.is_neg).ptr() != Py_False)
     return std::nullopt;
@@ -195,11 +197,42 @@ std::optional<DeviceLayout> layout_of_tensor(nb::handle tensor, const Torch& tor
   const auto shape = usual_dims(attribute(tensor, torch.shape).ptr());
   const auto strides = usual_dims(called(tensor, torch.stride).ptr(), static_cast<std::int64_t>(size_of(*dtype)));
   const auto address = number(called(tensor, torch.data_ptr).ptr());
-  const auto device = number(called(tensor, torch.get_device).ptr());
+  std::optional<int> device;
+  if (on_device) {
+    const auto index = number(called(tensor, torch.get_device).ptr());
+    if (!index) return std::nullopt;
+    device = static_cast<int>(*index);
+  }
   const auto count = shape ? count_of(*shape) : std::nullopt;
-  if (!count || !strides || strides->size() != shape->size() || !address || !device || (*count > 0 && *address == 0))
+  if (!count || !strides || strides->size() != shape->size() || !address || (*count > 0 && *address == 0))
     return std::nullopt;
-  return DeviceLayout{*address, *shape, *strides, *dtype, static_cast<int>(*device), true, std::nullopt};
+  return ArrayLayout{*address, *shape, *strides, *dtype, device, true, std::nullopt};
+}
+
+// Whether it is of NumPy's own class.
+bool is_numpy(nb::handle array) {
+  static PyObject* const ndarray = python_part("numpy", "ndarray").release().ptr();
+  return reinterpret_cast<PyObject*>(Py_TYPE(array.ptr())) == ndarray;
+}
+
+std::optional<ArrayLayout> layout_of_numpy(nb::handle array) {
+  static PyObject* const dtype_name = PyUnicode_InternFromString("dtype");
+  static PyObject* const strides_name = PyUnicode_InternFromString("strides");
+  const auto dtype = dtype_of_object(attribute(array, dtype_name));
+  const auto strides = usual_dims(attribute(array, strides_name).ptr());  // a buffer has others for axes of one element
+  Py_buffer view;
+  if (!dtype || !strides) return std::nullopt;
+  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_STRIDES) != 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  ArrayLayout layout{0, {}, *strides, *dtype, std::nullopt, view.readonly == 0, std::nullopt};
+  for (std::size_t axis = 0; axis < strides->size(); ++axis) layout.shape.push_back(view.shape[axis]);
+  const auto count = count_of(layout.shape);
+  if (count.value_or(0) > 0) layout.address = reinterpret_cast<std::uint64_t>(view.buf);
+  PyBuffer_Release(&view);
+  if (!count) return std::nullopt;
+  return layout;
 }
 
 // CUDA's index: `array.device`, or the `id` of that.
@@ -213,7 +246,7 @@ std::optional<int> device_index(nb::handle array) {
   return static_cast<int>(*index);
 }
 
-std::optional<DeviceLayout> layout_of_interface(nb::handle array) {
+std::optional<ArrayLayout> layout_of_interface(nb::handle array) {
   static PyObject* const name = PyUnicode_InternFromString("__cuda_array_interface__");
   static PyObject* const type_name = PyUnicode_InternFromString("dtype");
   const nb::object interface = attribute(array, name);
@@ -234,7 +267,7 @@ std::optional<DeviceLayout> layout_of_interface(nb::handle array) {
   PyObject* const read_only = PyTuple_GetItem(data, 1);
   const std::uint64_t bytes = *count * item;
   if (!address || (bytes > 0 && *address == 0) || bytes > ~*address || !PyBool_Check(read_only)) return std::nullopt;
-  DeviceLayout layout{
+  ArrayLayout layout{
       bytes > 0 ? *address : 0, *shape,      halo::c_strides(*shape, static_cast<std::int64_t>(item)), *dtype, 0,
       read_only == Py_False,    std::nullopt};
   if (PyObject* const strides = entry(dict, names.strides); strides != nullptr) {
@@ -254,7 +287,8 @@ std::optional<DeviceLayout> layout_of_interface(nb::handle array) {
 
 }  // namespace
 
-std::optional<DeviceLayout> device_layout(nb::handle array) {
+std::optional<ArrayLayout> array_layout(nb::handle array) {
+  if (is_numpy(array)) return layout_of_numpy(array);
   if (PyObject_CheckBuffer(array.ptr()) != 0) return std::nullopt;  // host memory
   const Torch* const torch = imported_torch();
   PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(array.ptr()));
@@ -263,6 +297,16 @@ std::optional<DeviceLayout> device_layout(nb::handle array) {
       PyType_IsSubtype(Py_TYPE(array.ptr()), reinterpret_cast<PyTypeObject*>(torch->tensor)) != 0)
     return std::nullopt;
   return layout_of_interface(array);
+}
+
+bool is_plain_array(nb::handle array) {
+  if (is_numpy(array)) return true;
+  const Torch* const torch = imported_torch();
+  if (torch == nullptr || reinterpret_cast<PyObject*>(Py_TYPE(array.ptr())) != torch->tensor) return false;
+  static PyObject* const dims = PyUnicode_InternFromString("dims");
+  const nb::object own = nb::steal(PyObject_GenericGetDict(array.ptr(), nullptr));
+  if (!own.is_valid()) PyErr_Clear();
+  return own.is_valid() && PyDict_GetItem(own.ptr(), dims) == nullptr;
 }
 
 std::optional<DeviceBytes> usual_interface(nb::handle interface) {

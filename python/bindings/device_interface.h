@@ -26,20 +26,25 @@ std::optional<DeviceBytes> usual_interface(nb::handle interface);
 // subclasses, tensors that have a gradient or are not contiguous, and tensors on other devices.
 std::optional<DeviceBytes> torch_memory(nb::handle object);
 
-// An array's elements in device memory.
-struct DeviceLayout {
+// Where an array's elements are.
+struct ArrayLayout {
   std::uint64_t address = 0;  // 0 if it has no elements
   Dims shape;
   Dims strides;  // bytes
   Dtype dtype = Dtype::f64;
-  int device = 0;
+  std::optional<int> device;  // none: host memory
   bool is_writable = true;
   std::optional<std::uint64_t> stream;  // that the array names
+
+  bool operator==(const ArrayLayout&) const = default;
 };
 
-// Of a torch.Tensor, or by `__cuda_array_interface__`, without Python code. Empty for everything that is not as usual:
-// what it is, and what is wrong with it, damacy.halo._arrays finds out.
-std::optional<DeviceLayout> device_layout(nb::handle array);
+// Of a numpy.ndarray or a torch.Tensor, or by `__cuda_array_interface__`, without Python code. Empty for everything
+// that is not as usual: what it is, and what is wrong with it, damacy.halo._arrays finds out.
+std::optional<ArrayLayout> array_layout(nb::handle array);
+
+// Whether it is a numpy.ndarray or a torch.Tensor itself, without names of dimensions of its own.
+bool is_plain_array(nb::handle array);
 
 // Whether the object's class is of a library that has a current stream.
 bool has_current_stream(nb::handle object);

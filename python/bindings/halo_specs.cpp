@@ -1,5 +1,4 @@
-// Descriptions of fields and of exchanges for Python: boxes, rotation, and the messages of a transformer. Decides
-// nothing.
+// Descriptions of fields and of exchanges for Python: boxes and rotation. Decides nothing.
 #include <algorithm>
 #include <memory>
 
@@ -12,9 +11,6 @@
 #include "bindings.h"
 #include "damacy/core/formatted.h"
 #include "damacy/halo/spec.h"
-#include "damacy/halo/transformer_plan.h"
-#include "device_interface.h"
-#include "halo_plan.h"
 #include "halo_values.h"
 
 namespace damacy::python {
@@ -75,126 +71,6 @@ nb::tuple domain_of(nb::handle dims, nb::handle shape, nb::handle origin, nb::ha
   return nb::make_tuple(tuple_of(domain.origin), tuple_of(domain.extent));
 }
 
-halo::TransformerSpecs specs_of(nb::handle x, nb::handle y) {
-  halo::TransformerSpecs specs;
-  for (const nb::handle item : x) specs.x.push_back(nb::cast<const halo::HaloExchangeSpec&>(item));
-  if (!y.is_none()) {
-    specs.y.emplace();
-    for (const nb::handle item : y) specs.y->push_back(nb::cast<const halo::HaloExchangeSpec&>(item));
-  }
-  return specs;
-}
-
-halo::Direction direction_of(bool unpack) {
-  return unpack ? halo::Direction::unpack : halo::Direction::pack;
-}
-
-BoundCopies bound(halo::PlanAndBases copies) {
-  return {copies.plan->plan, std::make_shared<const halo::Addresses>(std::move(copies.bases))};
-}
-
-// Items are (plans, arrays, the address of the message); the copies are of all of them.
-BoundCopies bind_many(nb::handle items, bool unpack) {
-  std::vector<halo::TransformerPlans::Item> all;
-  for (const nb::handle item : items)
-    all.push_back({nb::cast<halo::TransformerPlans*>(nb::object(item[0])),
-                   nb::cast<const halo::GatheredArrays*>(nb::object(item[1])),
-                   nb::cast<std::uint64_t>(nb::object(item[2]))});
-  return bound(halo::TransformerPlans::prepared(direction_of(unpack), all));
-}
-
-// A quantity of this call. Exchanges have the same few quantities for each side, so each is looked at once.
-struct Known {
-  nb::object quantity;  // kept: another one could get its address
-  nb::object owner;     // of its memory
-  std::uint64_t address = 0;
-  Dims strides;
-  bool is_writable = true;
-  nb::object device;  // an index, or None
-  nb::object stream;  // that the array names, or None
-  halo::ArrayFacts facts;
-};
-
-std::vector<std::string> texts_of(nb::handle names) {
-  std::vector<std::string> texts;
-  for (const nb::handle name : names) texts.emplace_back(nb::str(name).c_str());
-  return texts;
-}
-
-// `said`: (dims or None, layout); a layout is as in damacy.halo._arrays.
-Known known_of(nb::handle quantity, nb::handle said) {
-  const nb::object dims(said[0]), layout(said[1]);
-  Known known{nb::borrow(quantity),
-              nb::object(layout[7]),
-              nb::cast<std::uint64_t>(nb::object(layout[0])),
-              dims_of(nb::object(layout[2])),
-              nb::cast<bool>(nb::object(layout[5])),
-              nb::object(layout[4]),
-              nb::object(layout[6]),
-              {std::nullopt, dims_of(nb::object(layout[1])), dtype_of(nb::object(layout[3]))}};
-  if (!dims.is_none()) known.facts.dims = texts_of(dims);
-  return known;
-}
-
-// Of an array in device memory, as most are.
-std::optional<Known> known_device_array(nb::handle array) {
-  const auto layout = device_layout(array);
-  if (!layout) return std::nullopt;
-  Known known{nb::borrow(array),
-              nb::borrow(array),
-              layout->address,
-              layout->strides,
-              layout->is_writable,
-              nb::int_(layout->device),
-              layout->stream ? nb::object(nb::int_(*layout->stream)) : nb::none(),
-              {std::nullopt, layout->shape, layout->dtype}};
-  const nb::object dims = nb::getattr(array, "dims", nb::none());
-  if (!dims.is_none()) known.facts.dims = texts_of(dims);
-  return known;
-}
-
-void append_new(nb::list& list, nb::handle one) {
-  for (const nb::handle known : list)
-    if (known.equal(one)) return;
-  list.append(one);
-}
-
-// The arrays; then, of the distinct ones: the owners of their memory, their devices, of those that name a stream the
-// last one of each type and stream, and of those that name none the last one of each type. `look` gives (dims or None,
-// layout) of a quantity.
-nb::tuple gather(const halo::TransformerPlans& plans, nb::object x, nb::object y, nb::callable look) {
-  const halo::TransformerSpecs& specs = plans.specs();
-  halo::check_counts(specs, nb::len(x), y.is_none() ? std::nullopt : std::optional(nb::len(y)));
-  halo::GatheredArrays arrays;
-  std::vector<Known> known;
-  nb::list owners, devices;
-  nb::dict named, unnamed;
-  std::size_t index = 0;
-  const auto add = [&](nb::handle quantities) {
-    for (const nb::handle quantity : quantities) {
-      auto found =
-          std::find_if(known.begin(), known.end(), [&](const Known& k) { return k.quantity.ptr() == quantity.ptr(); });
-      if (found == known.end()) {
-        auto quick = known_device_array(quantity);
-        known.push_back(quick ? std::move(*quick) : known_of(quantity, look(quantity)));
-        found = known.end() - 1;
-        owners.append(found->owner);
-        append_new(devices, found->device);
-        if (found->stream.is_none())
-          unnamed[found->owner.type()] = found->owner;
-        else
-          named[nb::make_tuple(found->owner.type(), found->stream)] = found->owner;
-      }
-      halo::check_array(specs, index, found->facts);
-      halo::add_array(arrays, specs, found->address, found->strides, found->is_writable);
-      ++index;
-    }
-  };
-  add(x);
-  if (!y.is_none()) add(y);
-  return nb::make_tuple(nb::cast(std::move(arrays)), owners, devices, named.values(), unnamed.values());
-}
-
 std::pair<int, int> axes_of(nb::handle dims) {
   const auto [i, j] = halo::horizontal_axes(names_of(dims));
   return {i, j};
@@ -225,30 +101,6 @@ void bind_halo_specs(nb::module_& m) {
       .def_prop_ro("strides", [](const halo::HaloExchangeSpec& s) { return tuple_of(s.quantity.strides); })
       .def_prop_ro("pack_size", [](const halo::HaloExchangeSpec& s) { return *product(s.pack.extents().span()); })
       .def_prop_ro("unpack_size", [](const halo::HaloExchangeSpec& s) { return *product(s.unpack.extents().span()); });
-  nb::class_<halo::GatheredArrays>(m, "GatheredArrays")
-      .def_prop_ro("is_writable", [](const halo::GatheredArrays& a) { return a.read_only.empty(); })
-      .def("check_writable", [](const halo::GatheredArrays& a) { halo::check_writable(a); });
-  nb::class_<halo::TransformerPlans>(m, "TransformerPlans")
-      .def(
-          "__init__",
-          [](halo::TransformerPlans* self, nb::sequence x, nb::object y, bool native) {
-            new (self) halo::TransformerPlans(specs_of(x, y), native ? halo::Wire::native : halo::Wire::ndsl);
-          },
-          nb::arg("x"), nb::arg("y").none(), nb::arg("native"))
-      .def("own", [](const halo::TransformerPlans& p, bool unpack) { return CopyPlan(p.own(direction_of(unpack))); })
-      .def("buffer_elements",
-           [](const halo::TransformerPlans& p, bool unpack) { return p.buffer_elements(direction_of(unpack)); })
-      .def("gather", &gather, nb::arg("x"), nb::arg("y").none(), nb::arg("look"))
-      .def(
-          "bind",
-          [](halo::TransformerPlans& p, bool unpack, const halo::GatheredArrays& arrays, std::uint64_t message) {
-            return bound(p.prepared(direction_of(unpack), arrays, message));
-          },
-          nb::arg("unpack"), nb::arg("arrays"), nb::arg("message"))
-      .def("describe", &halo::TransformerPlans::describe, nb::arg("on_device"));
-  m.def(
-      "bind_transformers", [](nb::sequence items, bool unpack) { return bind_many(items, unpack); }, nb::arg("items"),
-      nb::arg("unpack"));
   m.def("halo_boundary_slice", [](nb::sequence dims, nb::sequence origin, nb::sequence extent, nb::sequence shape,
                                   int side, std::int64_t n_halo, bool interior) {
     return boundary_slice(dims, origin, extent, shape, side, n_halo, interior);

@@ -40,13 +40,18 @@ NB_MODULE(_native, m) {
   bind_log(m);
   bind_pipeline(m);
   bind_halo(m);
+  bind_halo_arrays(m);
   bind_halo_buffers(m);
   bind_halo_layouts(m);
+  bind_halo_protocols(m);
   bind_halo_specs(m);
   bind_halo_exchange(m);
   bind_halo_steps(m);
+  bind_halo_topology(m);
   bind_halo_messages(m);
   bind_halo_nccl(m);
+  bind_halo_queue(m);
+  bind_halo_transformer(m);
   bind_plan(m);
   bind_memory_blocks(m);
   bind_memory_plan(m);

@@ -24,8 +24,28 @@ def refuse(quantity):
     raise AssertionError("left to Python")
 
 
+def gather(plans, arrays):
+    return plans.gather(arrays, None, refuse)
+
+
+def made(specs):
+    """A transformer on a device in host memory, and its message."""
+    out = _native.HaloTransformer([spec._native for spec in specs], None, False, True, _native.LazyStreams())
+    message = Message(out.buffer_elements(False) * specs[0].specification.itemsize)
+    out.hold(message, message)
+    return out, message
+
+
 def plans(specs):
-    return _native.TransformerPlans([spec._native for spec in specs], None, False)
+    return made(specs)[0]
+
+
+class Message:
+    """A buffer of a transformer."""
+
+    def __init__(self, size):
+        self.memory, self._last_use = np.zeros(size, np.uint8), None
+        self.address = self.memory.__array_interface__["data"][0]
 
 
 class Cai:
@@ -45,12 +65,12 @@ class Cai:
         )
 
 
-def packed(plans, arrays):
-    """What the plans pack from NumPy's memory."""
-    out = np.zeros(plans.buffer_elements(False), arrays[0].memory.dtype)
-    gathered = plans.gather(arrays, None, refuse)[0]
-    plans.bind(False, gathered, out.__array_interface__["data"][0]).run()
-    return out
+def packed(specs, arrays):
+    transformer, message = made(specs)
+    gather(transformer, arrays)  # without Python
+    transformer.run(False, arrays, None, None, None)
+    transformer.synchronize()
+    return message.memory.view(arrays[0].memory.dtype)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -58,7 +78,7 @@ def packed(plans, arrays):
 def test_an_interface_is_read_without_python(order, dtype):
     memory = np.asarray(np.arange(20).reshape(SHAPE) % 7, dtype, order=order)
     array, other = Cai(memory), Cai(memory + np.ones((), dtype) if dtype != "?" else ~memory)
-    found = packed(plans(specs(dtype, memory.strides)), [array, other, array])
+    found = packed(specs(dtype, memory.strides), [array, other, array])
     inner = [a.memory[1:4, 1:3].ravel() for a in (array, other, array)]
     assert np.array_equal(found, np.concatenate(inner))
 
@@ -66,22 +86,27 @@ def test_an_interface_is_read_without_python(order, dtype):
 def test_owners_devices_streams_and_types_are_of_the_distinct_arrays():
     memory = np.zeros(SHAPE)
     first, second, third = Cai(memory), Cai(memory, {"stream": 7}), Cai(memory, {"stream": 7}, device=4)
-    owners, devices, named, unnamed = plans(specs()).gather([first, second, third], None, refuse)[1:]
-    assert (owners, devices, named, unnamed) == ([first, second, third], [3, 4], [third], [first])
+    with pytest.raises(ValueError, match=r"expected arrays of one device \(got devices \['3', '4'\]\)"):
+        gather(plans(specs()), [first, second, third])
+    third.device = 3
+    found = gather(plans(specs()), [first, second, third])
+    assert (found.held, found.device) == ([first, second, third], 3)
+    assert (found.named, found.unnamed) == ([third], [first])
     other = Cai(memory, {"stream": 8})
-    assert plans(specs()).gather([second, other, second], None, refuse)[3] == [second, other]
-    assert [len(part) for part in plans(specs()).gather([first] * 3, None, refuse)[1:]] == [1, 1, 0, 1]
+    assert gather(plans(specs()), [second, other, second]).named == [second, other]
+    found = gather(plans(specs()), [first] * 3)
+    assert (found.held, found.named, found.unnamed) == ([first], [], [first])
 
 
 def test_dims_and_read_only_arrays_are_seen():
     memory = np.zeros(SHAPE)
     array = Cai(memory, {"data": (memory.__array_interface__["data"][0], True)})
-    assert not plans(specs()).gather([array] * 3, None, refuse)[0].is_writable
+    assert not gather(plans(specs()), [array] * 3).is_writable
     array.dims = ("i", "j")
-    plans(specs()).gather([array] * 3, None, refuse)
+    gather(plans(specs()), [array] * 3)
     array.dims = ("j", "i")
     with pytest.raises(ValueError, match="quantity 0 has dims"):
-        plans(specs()).gather([array] * 3, None, refuse)
+        gather(plans(specs()), [array] * 3)
 
 
 @pytest.mark.parametrize(
@@ -106,12 +131,12 @@ def test_dims_and_read_only_arrays_are_seen():
 )
 def test_what_is_unusual_is_left_to_python(more):
     with pytest.raises(AssertionError, match="left to Python"):
-        plans(specs()).gather([Cai(np.zeros(SHAPE), more)] * 3, None, refuse)
+        gather(plans(specs()), [Cai(np.zeros(SHAPE), more)] * 3)
 
 
 def test_a_device_without_a_number_is_left_to_python():
     with pytest.raises(AssertionError, match="left to Python"):
-        plans(specs()).gather([Cai(np.zeros(SHAPE), device="gpu:0")] * 3, None, refuse)
+        gather(plans(specs()), [Cai(np.zeros(SHAPE), device="gpu:0")] * 3)
 
 
 class Dtype(str):
@@ -154,11 +179,9 @@ def torch(monkeypatch):
 def test_a_tensor_is_read_without_python(torch, dtype):
     memory = np.arange(40, dtype=dtype).reshape(5, 8)[:, ::2]
     tensor = Tensor(memory)
-    assert np.array_equal(
-        packed(plans(specs(dtype, memory.strides)), [tensor] * 3), np.tile(memory[1:4, 1:3].ravel(), 3)
-    )
-    _, owners, devices, named, unnamed = plans(specs(dtype, memory.strides)).gather([tensor] * 3, None, refuse)
-    assert (owners, devices, named, unnamed) == ([tensor], [2], [], [tensor])
+    assert np.array_equal(packed(specs(dtype, memory.strides), [tensor] * 3), np.tile(memory[1:4, 1:3].ravel(), 3))
+    found = gather(plans(specs(dtype, memory.strides)), [tensor] * 3)
+    assert (found.held, found.device, found.named, found.unnamed) == ([tensor], 2, [], [tensor])
 
 
 @pytest.mark.parametrize("more", [{"is_cuda": False}, {"layout": "sparse"}, {"conjugate": True}, {"shape": (5.0, 4)}])
@@ -167,7 +190,7 @@ def test_an_unusual_tensor_is_left_to_python(torch, more):
     for name, value in more.items():
         setattr(tensor, name, value)
     with pytest.raises(AssertionError, match="left to Python"):
-        plans(specs()).gather([tensor] * 3, None, refuse)
+        gather(plans(specs()), [tensor] * 3)
 
 
 def test_a_class_derived_from_tensor_is_left_to_python(torch):
@@ -175,10 +198,12 @@ def test_a_class_derived_from_tensor_is_left_to_python(torch):
         pass
 
     with pytest.raises(AssertionError, match="left to Python"):
-        plans(specs()).gather([Derived(np.zeros(SHAPE))] * 3, None, refuse)
+        gather(plans(specs()), [Derived(np.zeros(SHAPE))] * 3)
 
 
-def test_an_exchange_is_ordered_with_every_stream_that_its_arrays_name():
+def test_an_exchange_is_ordered_with_every_stream_that_its_arrays_name(monkeypatch):
+    monkeypatch.setattr(halo.Exchanger, "_lazy", _native.LazyStreams())
+    monkeypatch.setattr("damacy.halo.exchange.current_stream_on", lambda library, device: None)
     memories = [np.zeros(6) for _ in range(3)]
     arrays = [Cai(memory, {"stream": stream}) for memory, stream in zip(memories, (7, 8, 8))]
     fields = [halo.Field.like(array, ("x",), (1,), (4,)) for array in arrays]

@@ -1,6 +1,8 @@
 """Topologies and exchanges in one process, compared with index arithmetic (grids) and geometry (cubed sphere)."""
 
+import copy
 import itertools
+import pickle
 import random
 
 import numpy as np
@@ -108,6 +110,23 @@ def test_links_of_the_cubed_sphere_are_those_of_the_geometry(layout):
                 continue
             there, at_j, at_i, _, _ = cube.fold(tile, j, i, n)
             assert found[0] == there * layout**2 + at_j // 2 * layout + at_i // 2
+
+
+def test_topologies_can_be_copied():
+    grid = Cartesian((2, 3), (True, False), sizes=[4, (1, 2, 3)], corners="none", dims="ab")
+    said = ((2, 3), (True, False), 6, "none", ("a", "b"), ((4, 4), (1, 2, 3)))
+    for one in (grid, pickle.loads(pickle.dumps(grid)), copy.deepcopy(grid)):
+        assert type(one) is Cartesian
+        assert (one.grid, one.periodic, one.size, one.corners, one.dims, one.sizes) == said
+        assert one.links(4, 1) == grid.links(4, 1)
+        assert one.with_sizes([1, 1]) is one
+    sphere = CubedSphere([2, 2], fill="x")
+    for one in (sphere, pickle.loads(pickle.dumps(sphere)), copy.deepcopy(sphere)):
+        assert (type(one), one.layout, one.fill, one.size, one.dims) == (CubedSphere, 2, "x", 24, ("j", "i"))
+        assert one.links(5) == sphere.links(5)
+    bare = Cartesian((2,), True)
+    assert (bare.periodic, bare.dims, bare.sizes) == ((True,), ("i",), None)
+    assert bare.with_sizes([3]).sizes == ((3, 3),)
 
 
 def sphere_case(layout, n, h, names=("j", "i")):

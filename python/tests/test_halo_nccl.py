@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from damacy import DamacyError, halo
+from damacy.halo import transports
 
 pytestmark = pytest.mark.timeout(120)
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,6 +145,31 @@ def test_groups_and_devices_are_checked(library):
     transport.close()
     with pytest.raises(RuntimeError, match="closed"):
         halo.Exchanger(plan(0, 1), transport)
+
+
+def test_a_group_of_torch_over_nccl_is_exchanged_over_by_nccl_itself(library, monkeypatch):
+    dist = pytest.importorskip("torch.distributed")
+    made = []
+
+    class OnHost(halo.NCCL):
+        def __init__(self, group, *, device, timeout_s):
+            made.append((device, timeout_s))
+            super().__init__(group, device=HOST, library=library.path)
+
+    monkeypatch.setattr(transports, "NCCL", OnHost)
+    monkeypatch.setattr(dist, "get_backend", lambda group: "nccl")
+    monkeypatch.setattr(dist, "get_rank", lambda group: group[0])
+
+    def work(rank, broadcast):
+        transport = halo.TorchDistributed((rank, 2, broadcast), timeout_s=7)
+        for n in range(2):
+            with halo.Exchanger(plan(rank, 2), transport) as exchanger:
+                array = cells(rank, n)
+                exchanger.exchange([array])
+                assert (array[:, 0] == cells(1 - rank, n)[:, 5]).all()
+
+    on_ranks(2, work)
+    assert made == [(None, 7)] * 2
 
 
 def test_a_communicator_of_mpi4py_sends_the_id(library):

@@ -9,11 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from damacy import _native
-from damacy.halo._arrays import current_stream_of, layout_of
 from damacy.halo._errors import InvalidArgument
-from damacy.halo._queue import stream_number
-
-_kept: list[Any] = []  # buffers that NCCL may still use; never freed
 
 
 def _library() -> str:
@@ -82,51 +78,15 @@ class NCCL:
             self._device, rank, ranks, broadcast, _library() if library is None else library, timeout_s
         )
 
-    def open(self, rank: int, rounds: Any) -> _NcclChannels:
-        buffers = [b for phases in rounds for r in phases for b in (*r.send.values(), *r.receive.values())]
+    def open(self, rank: int, rounds: _native.ExchangeRounds) -> _native.MessageChannels:
         own = None if self._device < 0 else self._device
-        for buffer in buffers:
-            layout = layout_of(buffer)
-            if layout.device != own:
-                raise InvalidArgument(f"expected arrays on device {own} (got device {layout.device}; None: the host)")
-        places = [[(_places(this.send), _places(this.receive)) for this in phases] for phases in rounds]
-        return _NcclChannels(self._native.open(rank, places), rounds, buffers)
+        if rounds.device != own:
+            raise InvalidArgument(f"expected arrays on device {own} (got device {rounds.device}; None: the host)")
+        return self._native.open(rank, rounds)
 
     def close(self) -> None:
         """Releases the communicator, when its exchangers are closed too. May wait for other ranks of this machine."""
         self._native.close()
-
-
-def _places(buffers: dict[int, Any]) -> dict[int, tuple[int, int]]:
-    """Address and bytes by peer."""
-    layouts = {peer: layout_of(buffer) for peer, buffer in buffers.items()}
-    return {peer: (layout.address, layout.nbytes) for peer, layout in layouts.items()}
-
-
-class _NcclChannels:
-    def __init__(self, native: _native.NcclChannels, rounds: Any, buffers: list[Any]) -> None:
-        self._native, self._rounds = native, rounds
-        self._current = current_stream_of(buffers[0]) if buffers else lambda: 0
-        self.exchange_digests = native.exchange_digests
-
-    def _stream(self, stream: Any) -> int:
-        return self._current() if stream is None else stream_number(stream)
-
-    def post_receives(self, slot: int, phase: int, stream: Any) -> None:
-        self._native.before_pack(self._stream(stream), slot, phase)
-
-    def send(self, slot: int, phase: int, stream: Any) -> None:
-        self._native.exchange(self._stream(stream), slot, phase)
-
-    def wait_received(self, slot: int, phase: int, stream: Any) -> None:
-        self._native.before_unpack(self._stream(stream), slot, phase)
-
-    def wait_sent(self, slot: int, phase: int, stream: Any) -> None:
-        self._native.after_unpack(self._stream(stream), slot, phase)
-
-    def close(self) -> None:
-        if not self._native.close():
-            _kept.append(self._rounds)
 
 
 __all__ = ["NCCL"]

@@ -1,5 +1,5 @@
-"""Exchanges halos between ranks: packs, sends and receives by a transport, unpacks. Knows arrays and buffers; the order
-of steps is the native library's. Knows neither the contents of messages (exchange_plan) nor how bytes are sent
+"""Exchanges halos between ranks: packs, sends and receives by a transport, unpacks. Knows arrays; buffers and the order
+of steps are the native library's. Knows neither the contents of messages (exchange_plan) nor how bytes are sent
 (transports).
 
     exchanger = Exchanger(plan, MPI(comm))
@@ -8,54 +8,13 @@ of steps is the native library's. Knows neither the contents of messages (exchan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from damacy import _native
-from damacy.halo._arrays import Layout, layout_of, whole
-from damacy.halo._errors import InvalidArgument
-from damacy.halo._gather import Arrays, one_per_type
+from damacy.halo._arrays import current_stream_on, look
 from damacy.halo._plans import num_threads
-from damacy.halo.exchange_plan import ExchangePlan, Field
-
-
-def _allocate(field: Field, size: int) -> Any:
-    """`size` bytes, on the host or on the device of the field."""
-    if field.library == "torch":
-        import torch
-
-        if field.device is None:
-            return torch.zeros(size, dtype=torch.uint8)
-        zeros = torch.zeros(size, dtype=torch.uint8, device=f"cuda:{field.device}")
-        torch.cuda.current_stream(zeros.device).synchronize()
-        return zeros
-    if field.library == "cupy":
-        import cupy
-
-        with cupy.cuda.Device(field.device):
-            zeros = cupy.zeros(size, dtype="uint8")
-            cupy.cuda.get_current_stream().synchronize()
-            return zeros
-    if field.device is not None:
-        from damacy._device.array import asarray
-
-        return asarray(np.zeros(size, np.uint8), device=field.device)
-    return np.zeros(size, np.uint8)
-
-
-class _Round:
-    """Buffers of one phase in one slot. Several slots let several exchanges be in flight."""
-
-    def __init__(self, like: Field, bytes_to: dict[int, int], bytes_from: dict[int, int]) -> None:
-        self.send = {peer: _allocate(like, size) for peer, size in bytes_to.items()}
-        self.receive = {peer: _allocate(like, size) for peer, size in bytes_from.items()}
-
-    @property
-    def addresses(self) -> Iterator[dict[int, int]]:
-        """Of the buffers that are sent, and of those that are received."""
-        return ({peer: layout_of(b).address for peer, b in buffers.items()} for buffers in (self.send, self.receive))
+from damacy.halo.exchange_plan import ExchangePlan
 
 
 class Token:
@@ -70,7 +29,7 @@ class Token:
 class BoundExchange:
     """An exchanger with its arrays, which were checked once; this makes each exchange cheaper."""
 
-    def __init__(self, exchanger: Exchanger, arrays: Arrays) -> None:
+    def __init__(self, exchanger: Exchanger, arrays: _native.HaloArrays) -> None:
         self._exchanger, self._arrays = exchanger, arrays
         self._ways: list[Any] = [None] * exchanger.depth  # for each slot and phase, the functions that pack and unpack
 
@@ -80,7 +39,7 @@ class BoundExchange:
             make = self._exchanger._way
             ways = [
                 [make(self._arrays, c) for c in pair]
-                for pair in self._exchanger._copies.bind(slot, self._arrays.addresses)
+                for pair in self._exchanger._rounds.bind(slot, self._arrays.addresses)
             ]
             self._ways[slot] = ways
         return ways
@@ -108,18 +67,18 @@ class Exchanger:
     that are ahead are kept for the next `start`. If an exchange fails later, peers already have messages of it. The
     exchanger then refuses every call except `close`."""
 
+    _lazy: _native.LazyStreams | None = None  # tests set it: replaces devices
+
     def __init__(self, plan: ExchangePlan, transport: Any, *, depth: int = 2) -> None:
         self._steps = _native.ExchangeSteps(plan._native, depth)
         self.plan = plan
         self.depth = depth
-        self._copies = _native.ExchangeCopies(plan._native, depth)
-        sizes = [self._copies.message_bytes(phase) for phase in range(len(plan.phases))]
-        self._rounds = [[_Round(plan.fields[0], *pair) for pair in sizes] for _ in range(depth)]
-        for slot, phases in enumerate(self._rounds):
-            for phase, buffers in enumerate(phases):
-                self._copies.set_messages(slot, phase, *buffers.addresses)
+        field = plan.fields[0]
+        self._rounds = _native.ExchangeRounds(
+            plan._native, depth, field.device, current_stream_on(field.library, field.device), self._lazy
+        )
         self._channels = transport.open(plan.rank, self._rounds)
-        self._queue: Any = None
+        self._queue: _native.HaloQueue | None = None
         try:
             self._steps.open(self._channels)
         except BaseException:
@@ -129,40 +88,17 @@ class Exchanger:
     def bind(self, arrays: Sequence[Any]) -> BoundExchange:
         """Checks the arrays once and keeps them, for many exchanges of the same arrays."""
         self._steps.check()
-        self.plan._native.check_count(len(arrays))
-        layouts = []
-        for n, (array, field) in enumerate(zip(arrays, self.plan.fields)):
-            layout = layout_of(whole(array))
-            if layout[1:4] != (field.shape, field.strides, field.dtype):  # the call costs more than this
-                self.plan._native.check_array(n, layout.dtype, layout.shape, layout.strides)
-            self._check_memory(n, layout, field)
-            layouts.append(layout)
-        held, addresses = [layout.owner for layout in layouts], [layout.address for layout in layouts]
-        strides = tuple(field.strides for field in self.plan.fields)
-        named = {(type(layout.owner), layout.stream): layout.owner for layout in layouts if layout.stream is not None}
-        unnamed = one_per_type(layout.owner for layout in layouts if layout.stream is None)
-        device = self.plan.fields[0].device
-        return BoundExchange(self, Arrays(held, addresses, strides, device, [], [*named.values()], unnamed))
+        return BoundExchange(self, _native.gather_fields(self.plan._native, arrays, self.plan.fields[0].device, look))
 
-    @staticmethod
-    def _check_memory(n: int, layout: Layout, field: Field) -> None:
-        if layout.device != field.device:
-            raise InvalidArgument(f"array {n} is on device {layout.device}, expected {field.device} (None: the host)")
-        if not layout.writable:
-            raise InvalidArgument(f"array {n} is read-only")
-
-    def _way(self, arrays: Arrays, copies: Any) -> Callable[[Any], None] | None:
+    def _way(self, arrays: _native.HaloArrays, copies: Any) -> Callable[[Any], None] | None:
         """A function that runs the copies on a stream; None if there are none."""
         if copies is None:
             return None
         if arrays.device is None:
             return lambda stream: copies.run(num_threads())
         if self._queue is None:
-            from damacy.halo._queue import Queue
-
-            self._queue = Queue()
-        bound: Callable[[Any], None] = self._queue.bound(arrays, copies, None)
-        return bound
+            self._queue = _native.HaloQueue(self._lazy)
+        return self._queue.bound(arrays, copies)
 
     def start(self, arrays: Sequence[Any], *, stream: Any = None) -> Token:
         """Posts the receives, packs, and sends. The halos are valid after `finish`."""

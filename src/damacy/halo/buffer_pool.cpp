@@ -28,6 +28,13 @@ std::size_t bytes_from_environment() {
 
 }  // namespace
 
+BufferPool::~BufferPool() {
+  (void)failure_of([this] {
+    for (auto oldest = idle_.drop_oldest(); !oldest.empty(); oldest = idle_.drop_oldest())
+      oldest.front().buffer.last_use.wait();
+  });
+}
+
 MessageBuffer BufferPool::take(std::shared_ptr<Device> device, std::size_t bytes) {
   if (bytes == 0) return {std::move(device), {}, {}};
   {

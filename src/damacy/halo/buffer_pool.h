@@ -24,6 +24,9 @@ struct MessageBuffer {
 class BufferPool {
  public:
   explicit BufferPool(std::size_t most_idle_bytes) : most_idle_bytes_(most_idle_bytes) {}
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+  ~BufferPool();  // waits for the last uses of idle buffers
 
   // Of exactly `bytes`, with its old contents; the newest idle one, or a new one. Wait for last_use before using it.
   MessageBuffer take(std::shared_ptr<Device> device, std::size_t bytes);

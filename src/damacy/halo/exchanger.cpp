@@ -1,12 +1,14 @@
 // What each step of an exchange does with arrays, messages and the transport. ExchangeSteps has their order.
 #include "damacy/halo/exchanger.h"
 
+#include <optional>
+
 #include "damacy/core/formatted.h"
 #include "damacy/core/on_failure.h"
-#include "damacy/halo/detail/message_memory.h"
 #include "damacy/halo/exchange_copies.h"
 #include "damacy/halo/exchange_plan.h"
 #include "damacy/halo/exchange_steps.h"
+#include "damacy/halo/message_memory.h"
 #include "damacy/halo/work_order.h"
 
 namespace damacy::halo {
@@ -14,19 +16,6 @@ namespace {
 
 std::uint64_t address_of(const void* data) {
   return reinterpret_cast<std::uint64_t>(data);
-}
-
-// Buffers of one phase in one slot.
-struct RoundMemory {
-  Memories send;
-  Memories receive;
-  Event uploaded;  // the received messages were copied to the device
-};
-
-Addresses addresses_of(const Memories& memories) {
-  Addresses out;
-  for (const auto& [peer, memory] : memories) out.push_back(memory.packed_at());
-  return out;
 }
 
 ExchangePlanPtr plan_of(const std::vector<QuantityHaloSpec>& fields, const RankLinks& links, std::int64_t rank,
@@ -57,27 +46,11 @@ struct Exchanger::State {
     if (in_stream_order && options.device == nullptr)
       throw Error(Status::inval, "this transport sends device memory: pass the device of the arrays in the options",
                   kMisuse);
-    rounds.resize(static_cast<std::size_t>(options.depth));
-    const MessagePlace place{options.device, in_stream_order};
-    for (int slot = 0; slot < options.depth; ++slot) {
-      auto& phases = rounds[static_cast<std::size_t>(slot)];
-      for (std::size_t n = 0; n < copies.phases(); ++n) {
-        const ExchangePhase& phase = plan->phases()[n];
-        phases.push_back({memories_of(phase.sends, copies.send_bytes(n), place),
-                          memories_of(phase.receives, copies.receive_bytes(n), place),
-                          {}});
-        copies.set_messages(slot, n, addresses_of(phases[n].send), addresses_of(phases[n].receive));
-      }
-    }
+    memory.emplace(*plan, copies, options.depth, MessagePlace{options.device, in_stream_order});
   }
 
   void open(Transport& transport) {
-    Rounds spans;
-    for (const auto& phases : rounds) {
-      spans.emplace_back();
-      for (const RoundMemory& round : phases) spans.back().push_back({spans_of(round.send), spans_of(round.receive)});
-    }
-    channels = transport.open(plan->rank(), std::move(spans));
+    channels = transport.open(plan->rank(), memory->spans());
     std::map<std::int64_t, Digests> mine;
     for (const auto peer : plan->peers()) mine[peer] = plan->digests(peer);
     const OnFailure undo([this] { static_cast<void>(failure_of([this] { close(); })); });
@@ -132,11 +105,8 @@ struct Exchanger::State {
     }
 
     void pack(int slot, int phase) override {
-      const RoundMemory& memory = own.round(slot, phase);
       own.run(of(phase).pack, stream);
-      if (stream == nullptr || own.in_stream_order || memory.send.empty()) return;
-      for (const auto& [peer, message] : memory.send)
-        if (message.host.size() > 0) stream->copy(message.host.bytes(), message.device.bytes());
+      if (stream == nullptr || own.in_stream_order || !download(*stream, own.round(slot, phase).send)) return;
       stream->record().wait();  // the transport reads host memory
     }
 
@@ -148,11 +118,8 @@ struct Exchanger::State {
     void receive(int slot, int phase) override {
       if (own.in_stream_order) return own.channels->before_unpack(*stream, slot, phase);
       own.channels->wait_received(slot, phase);
-      RoundMemory& memory = own.round(slot, phase);
-      if (stream == nullptr || memory.receive.empty()) return;
-      for (const auto& [peer, message] : memory.receive)
-        if (message.host.size() > 0) stream->copy(message.device.bytes(), message.host.bytes());
-      memory.uploaded = stream->record();
+      RoundMemory& round = own.round(slot, phase);
+      if (stream != nullptr && upload(*stream, round.receive)) round.uploaded = stream->record();
     }
 
     void unpack(int, int phase) override { own.run(of(phase).unpack, stream); }
@@ -168,9 +135,7 @@ struct Exchanger::State {
     Stream* const stream;  // null: arrays in host memory
   };
 
-  RoundMemory& round(int slot, int phase) {
-    return rounds.at(static_cast<std::size_t>(slot)).at(static_cast<std::size_t>(phase));
-  }
+  RoundMemory& round(int slot, int phase) { return memory->at(slot, phase); }
 
   std::shared_ptr<Token::State> start(const std::vector<void*>& arrays, Stream* stream) {
     check_place(stream != nullptr);
@@ -194,20 +159,13 @@ struct Exchanger::State {
     const bool unused = channels->close();
     channels.reset();
     order.synchronize();
-    if (unused) return;
-    std::vector<Memories> kept;
-    for (auto& phases : rounds)
-      for (RoundMemory& memory : phases) {
-        kept.push_back(std::move(memory.send));
-        if (in_stream_order) kept.push_back(std::move(memory.receive));
-      }
-    keep_forever(std::move(kept));
+    if (!unused) std::move(*memory).keep_forever();
   }
 
   const ExchangePlanPtr plan;
   const ExchangerOptions options;
-  const bool in_stream_order;                    // as the transport sends
-  std::vector<std::vector<RoundMemory>> rounds;  // by slot, then by phase
+  const bool in_stream_order;  // as the transport sends
+  std::optional<ExchangeMemory> memory;
   std::unique_ptr<Channels> channels;
   ExchangeSteps steps;
   ExchangeCopies copies;

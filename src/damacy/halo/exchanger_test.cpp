@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -126,36 +128,101 @@ TEST(Exchanger, a_rank_that_never_sends_is_a_timeout_and_the_exchanger_refuses_t
   EXPECT_EQ(error_of([&] { (void)first.start({a.data()}); }).message(), "this exchanger is closed");
 }
 
-// Writes down the use of buffers; one rank that sends to itself.
-struct RecordedBuffers final : LocalBuffers {
-  explicit RecordedBuffers(std::vector<std::string>& calls) : seen(calls) {}
-  std::map<std::int64_t, Message> copies(int, int) override {
-    seen.push_back("copy");
-    return {{0, std::make_shared<int>(7)}};
+// Messages of a device's memory, within the process.
+class LocalOnDevice final : public Transport {
+ public:
+  explicit LocalOnDevice(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  bool sends_in_stream_order() const noexcept override { return true; }
+  std::unique_ptr<Channels> open(std::int64_t rank, Rounds rounds) override {
+    return local.open(device_, rank, std::move(rounds));
   }
-  std::vector<std::int64_t> senders(int, int) const override { return {0}; }
-  void place(int, int, std::int64_t, const Message& message) override {
-    seen.push_back(*static_cast<const int*>(message.get()) == 7 ? "place" : "place others");
-  }
-  void follow(int, int) override { seen.push_back("follow"); }
-  void use(int, int) override { seen.push_back("use"); }
-  void close() noexcept override { seen.push_back("close"); }
-  std::vector<std::string>& seen;
+  Local local{2};
+
+ private:
+  const std::shared_ptr<Device> device_;
 };
 
-TEST(Local, buffers_of_a_device_are_used_after_their_last_use) {
-  std::vector<std::string> seen;
-  Local local(1);
-  const auto channels = local.open(0, std::make_unique<RecordedBuffers>(seen));
-  (void)channels->exchange_digests({});
-  channels->post_receives(0, 0);
-  channels->send(0, 0);
-  EXPECT_EQ(local.waiting(), 1U);
-  channels->wait_received(0, 0);
-  channels->wait_sent(0, 0);
-  EXPECT_EQ(local.waiting(), 0U);
-  EXPECT_TRUE(channels->close());
-  EXPECT_EQ(seen, (std::vector<std::string>{"follow", "copy", "use", "follow", "place", "use", "close"}));
+// Rank 0 sends and receives nothing. Rank 1 packs nothing, so that no packing orders its receives.
+ExchangePlanPtr one_way_plan(std::int64_t rank) {
+  RankLinks own;
+  own.dims = {"i"};
+  if (rank == 0)
+    own.links.push_back({1, Integers{1}, Integers{-1}, 0, CellBox{{2, 3}}, std::nullopt, 0});
+  else
+    own.links.push_back({0, Integers{-1}, Integers{1}, 0, std::nullopt, CellBox{{-1, 0}}, 0});
+  return compile({line(3, 1)}, own, rank, std::int64_t{1});
+}
+
+class LocalOnStreams : public ::testing::TestWithParam<HostOrder> {};
+
+std::vector<HostOrder> orders() {
+  std::vector<HostOrder> all{{HostOrder::Kind::eager}, {HostOrder::Kind::lazy}};
+  for (std::uint64_t seed = 0; seed < 30; ++seed) all.push_back({HostOrder::Kind::random, seed});
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Local, LocalOnStreams, ::testing::ValuesIn(orders()));
+
+// Rank 1 uses another stream in each round, and finishes an exchange on another stream than it started on.
+void expect_halos_on_streams(const HostOrder& order, bool one_way, int depth) {
+  constexpr int kRounds = 6;
+  const auto device = make_host_device(order);
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 4; ++i) streams.push_back(device->make_stream());
+  const auto stream_of = [&](int rank, int round, int ends) -> Stream& {
+    return *streams[static_cast<std::size_t>(rank == 0 ? 3 : (round + 2 * ends) % 3)];
+  };
+  LocalOnDevice transport(device);
+  std::vector<std::unique_ptr<Exchanger>> exchangers;
+  for (int rank = 0; rank < 2; ++rank)
+    exchangers.push_back(std::make_unique<Exchanger>(one_way ? one_way_plan(rank) : ring_plan(rank), transport,
+                                                     ExchangerOptions{.depth = depth, .device = device}));
+  std::vector<Values> lines(static_cast<std::size_t>(2 * depth * kRounds)), seen(lines.size());
+  const auto at = [&](int rank, int n) { return static_cast<std::size_t>(2 * n + rank); };
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::pair<int, Exchanger::Token>> tokens;
+    for (int n = round * depth; n < (round + 1) * depth; ++n)
+      for (int rank = 0; rank < 2; ++rank) {
+        Values& line = lines[at(rank, n)];
+        line.assign(5, -1);
+        Stream& stream = stream_of(rank, round, 0);
+        stream.enqueue({[&line, value = 100 * rank + n] { std::fill(line.begin(), line.end(), value); }, {}});
+        tokens.emplace_back(n, exchangers[static_cast<std::size_t>(rank)]->start(stream, {line.data()}));
+      }
+    int rank = 0;
+    for (auto& [n, token] : tokens) {
+      Stream& stream = stream_of(rank, round, 1);
+      exchangers[static_cast<std::size_t>(rank)]->finish(stream, token);
+      stream.enqueue({[&line = lines[at(rank, n)], &copy = seen[at(rank, n)]] { copy = line; }, {}});
+      rank = 1 - rank;
+    }
+  }
+  for (const auto& stream : streams) stream->record().wait();
+  for (int n = 0; n < kRounds * depth; ++n) {
+    EXPECT_EQ(seen[at(1, n)][0], n);
+    EXPECT_EQ(seen[at(1, n)][4], one_way ? 100 + n : n);
+    EXPECT_EQ(seen[at(0, n)][0], one_way ? n : 100 + n);
+  }
+  EXPECT_EQ(transport.local.waiting(), 0U);
+}
+
+TEST_P(LocalOnStreams, messages_are_ordered_between_the_streams_of_ranks) {
+  for (const bool one_way : {false, true})
+    for (const int depth : {1, 2}) expect_halos_on_streams(GetParam(), one_way, depth);
+}
+
+TEST(Local, ranks_have_arrays_in_memory_of_one_kind) {
+  std::array<std::byte, 8> sent{}, received{};
+  const auto device = make_host_device();
+  const auto stream = device->make_stream();
+  Local local(2);
+  const auto there = local.open(device, 0, {{{{{1, sent}}, {}}}});
+  const auto here = local.open(1, {{{{}, {{0, received}}}}});
+  there->before_pack(*stream, 0, 0);
+  there->exchange(*stream, 0, 0);
+  here->post_receives(0, 0);
+  EXPECT_EQ(
+      error_of([&] { here->wait_received(0, 0); }).message(),
+      "rank 1 and rank 0 have arrays in memory of different kinds: expected both on the host, or both on a device");
 }
 
 TEST(Exchanger, arrays_and_plans_are_checked) {

@@ -65,20 +65,6 @@ class Transport {
   virtual std::unique_ptr<Channels> open(std::int64_t rank, Rounds rounds) = 0;
 };
 
-// The buffers of one rank that sends within the process, and how its messages are copied.
-class LocalBuffers {
- public:
-  using Message = std::shared_ptr<void>;  // a copy of a buffer
-  virtual ~LocalBuffers() = default;
-  virtual std::map<std::int64_t, Message> copies(int slot, int phase) = 0;  // of what is sent, by peer
-  virtual std::vector<std::int64_t> senders(int slot, int phase) const = 0;
-  virtual void place(int slot, int phase, std::int64_t sender, const Message& message) = 0;
-  // In memory of a device: later work of the current stream comes after the last use() of the buffers.
-  virtual void follow(int, int) {}
-  virtual void use(int, int) {}
-  virtual void close() noexcept {}
-};
-
 // For `n` ranks of one process: the exchangers of all ranks open the same Local. One thread may start the exchanges of
 // all ranks and then finish them. With a thread for each rank, exchange() works too. Messages are copies.
 class Local final : public Transport {
@@ -87,12 +73,18 @@ class Local final : public Transport {
   explicit Local(int n, std::chrono::milliseconds timeout = std::chrono::seconds(60));
   ~Local() override;
   std::unique_ptr<Channels> open(std::int64_t rank, Rounds rounds) override;
-  std::unique_ptr<Channels> open(std::int64_t rank, std::unique_ptr<LocalBuffers> buffers);
+  // For buffers in the device's memory: the calls with a stream, which send in its order. The host waits only for a
+  // message that has not been sent yet. Messages of a graph stay allocated until the channels of both ranks are freed.
+  std::unique_ptr<Channels> open(std::shared_ptr<Device> device, std::int64_t rank, Rounds rounds);
   std::size_t waiting() const;  // messages that were sent and not yet received
 
  private:
   struct State;
+  class Buffers;
+  class HostBuffers;
+  class DeviceBuffers;
   class LocalChannels;
+  std::unique_ptr<Channels> open(std::int64_t rank, std::unique_ptr<Buffers> buffers);
   std::shared_ptr<State> state_;
 };
 

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <random>
+
 #include "damacy/core/error.h"
 
 namespace damacy::halo {
@@ -54,6 +57,35 @@ TEST(Wire, what_was_packed_unpacks_and_the_transposed_plan_adds) {
   copy::run(*unpack.plan, std::vector{address(field), address(buffer)});
   copy::run(*add.plan, std::vector{address(field), address(buffer)});
   EXPECT_EQ(field, (std::vector<std::int32_t>{2, 4, 6, 8, 10, 12}));
+}
+
+// <P x, y> = <x, P' y> in integers, for the transposed plan P'.
+TEST(Wire, packing_and_its_transpose_have_one_inner_product) {
+  using Numbers = std::vector<std::int64_t>;
+  const std::vector<Field> fields(2, Field{Dtype::i64, {7, 6}, {48, 8}, /*i_axis=*/1, /*j_axis=*/0});
+  std::mt19937 random(3);
+  const auto numbers = [&](std::size_t count) {
+    Numbers out;
+    while (out.size() < count) out.push_back(static_cast<std::int64_t>(random() % 19) - 9);
+    return out;
+  };
+  const auto address_of = [](Numbers& some) { return reinterpret_cast<std::uint64_t>(some.data()); };
+  const auto product = [](const Numbers& a, const Numbers& b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), std::int64_t{0});
+  };
+  for (int r = 0; r < 4; ++r) {
+    const Message message{{{{0, {{1, 1}, {5, 4}}}, FieldBox{1, {{2, 2}, {6, 5}}}, r, false},
+                           {{0, {{2, 0}, {5, 4}}}, FieldBox{1, {{0, 1}, {3, 5}}}, r + 1, false}},
+                          r % 2 == 1 ? Wire::native : Wire::ndsl};
+    const auto forward = compile(fields, std::span(&message, 1), {}, Direction::pack);
+    const auto back = compile(fields, std::span(&message, 1), {}, Direction::pack, /*adjoint=*/true);
+    Numbers x0 = numbers(42), x1 = numbers(42);
+    Numbers px(static_cast<std::size_t>(forward.buffer_bytes.at(0)) / 8), y = numbers(px.size());
+    Numbers back0(42), back1(42);
+    copy::run(*forward.plan, std::vector{address_of(x0), address_of(x1), address_of(px)});
+    copy::run(*back.plan, std::vector{address_of(back0), address_of(back1), address_of(y)});
+    EXPECT_EQ(product(px, y), product(x0, back0) + product(x1, back1)) << r;
+  }
 }
 
 TEST(Wire, boxes_stay_in_their_fields) {
