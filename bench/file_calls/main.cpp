@@ -37,6 +37,7 @@ Seconds seconds_of_round(damacy::CuFile& file, const damacy::FileMemory& memory,
 
 void measure(const Arguments& wanted) {
   damacy::change_io_settings([&](damacy::IoSettings& settings) { settings.use_threads(wanted.threads); });
+  damacy::make_primary_current(0);  // of a GPU, if there is one
   const damacy::BoundDevice bound = damacy::bind_device({});
   damacy::Device& device = *bound.device;
   const std::uint64_t size = wanted.count * wanted.bytes;

@@ -22,7 +22,8 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
 
 int read(const char* path) {
   const std::uint64_t size = std::filesystem::file_size(path);
-  const damacy::BoundDevice bound = damacy::bind_device({});  // the host, if there is no GPU
+  damacy::make_primary_current(0);  // a CUDA context for this thread, unless it has one or there is no GPU
+  const damacy::BoundDevice bound = damacy::bind_device({});  // the context's GPU, else the host
   damacy::Device& device = *bound.device;
   const damacy::HostBuffer buffer(device.device_memory(), std::max<std::uint64_t>(size, 1));
   // Bound once: parts of it cost no call of the driver.

@@ -32,6 +32,7 @@ int read(const std::string& uri) {
   const auto array = damacy::open_array(uri, damacy::make_file_store(damacy::path_of_uri(uri), 16));
   const damacy::Selection what{Ellipsis{}, Slice{.step = 2}, Slice{.step = -1}};
   const std::vector<float> elements = array->read_as<float>(what);
+  damacy::make_primary_current(0);  // a CUDA context for this thread, unless it has one or there is no GPU
   const damacy::BoundDevice bound = damacy::bind_device({});
   bool equal = true;
   if (!bound.device->is_host()) equal = by_gpu(array, what, elements.size(), *bound.device) == elements;

@@ -7,11 +7,13 @@
 //   ReadOutput       memory of the host or of a GPU, its type and strides    zarr/array.h
 //   begin_read       a read that does not wait: ArrayRead                  single/array_read.h
 //   make_file_store  the store of a folder; path_of_uri() gives its path     store/store.h
+//   make_primary_current   a CUDA context for a program that has made none   device/cuda_device.h
 //
 // store_of_uri() of damacy/remote.h gives the store of any uri.
 #pragma once
 
 #include "damacy/core/error.h"
+#include "damacy/device/cuda_device.h"
 #include "damacy/single/array_read.h"
 #include "damacy/store/store.h"
 #include "damacy/zarr/array.h"

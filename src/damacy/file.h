@@ -6,6 +6,7 @@
 //   GDSStore         the objects of a folder, by keys                                  fileio/gds_store.h
 //   io_settings      threads, task size, engine; of the process                        fileio/io_settings.h
 //   FileError        what failed, with the file and errno                              fileio/file.h
+//   make_primary_current   a CUDA context for a program that has made none             device/cuda_device.h
 //
 // CuFile is made of these, which take requests in parts:
 //
@@ -15,6 +16,7 @@
 #pragma once
 
 #include "damacy/core/error.h"
+#include "damacy/device/cuda_device.h"
 #include "damacy/device/device.h"
 #include "damacy/fileio/cu_file.h"
 #include "damacy/fileio/file.h"

@@ -20,10 +20,12 @@ BoundDevice bind_automatic(const std::function<bool()>& make_current) {
   if (auto device = bind_current_context()) return bound(std::move(device));
   if (make_current && make_current())
     if (auto device = bind_current_context()) return bound(std::move(device));
-  throw Error(Status::inval,
-              "a GPU is there, but no CUDA context is current on this thread: create one through torch (import torch; "
-              "torch.cuda.synchronize()), call damacy._native.cuda_init_primary(), or pass device=0 or device=\"cpu\"",
-              "no-context");
+  throw Error(
+      Status::inval,
+      "a GPU is there, but no CUDA context is current on this thread: create one through torch (import torch; "
+      "torch.cuda.synchronize()), call damacy._native.cuda_init_primary() (in C++ make_primary_current()), or pass "
+      "device=0 or device=\"cpu\"",
+      "no-context");
 }
 
 std::shared_ptr<Device> bind_any_cuda() {
