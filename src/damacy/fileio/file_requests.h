@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "damacy/core/one_or_more.h"
 #include "damacy/device/device.h"
 #include "damacy/fileio/file.h"
+#include "damacy/fileio/one_or_more.h"
 #include "damacy/fileio/operation.h"
 
 namespace damacy {

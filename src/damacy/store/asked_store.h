@@ -33,7 +33,7 @@ struct Question {
   std::uint64_t object_size = 0;
 };
 
-// Who was asked answers once, on any thread; another answer is dropped, and one that nobody waits for any more.
+// Who was asked answers once, on any thread. Later answers are dropped, and those after the wait has ended.
 class StoreAnswer {
  public:
   struct Found {
@@ -60,7 +60,7 @@ class StoreAnswer {
  protected:
   // After the answer, on the thread that gave it.
   virtual void settled() noexcept {}
-  // Nobody waits any more; an answer may be under way.
+  // The wait has ended without an answer, which may be under way.
   virtual void cancel() noexcept {}
 
  private:

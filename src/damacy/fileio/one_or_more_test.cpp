@@ -1,4 +1,4 @@
-#include "damacy/core/one_or_more.h"
+#include "damacy/fileio/one_or_more.h"
 
 #include <memory>
 #include <numeric>
