@@ -19,9 +19,10 @@ class OneOrMore {
   }
   OneOrMore(std::vector<T> all) noexcept : more_(std::move(all)) {}
   OneOrMore(const OneOrMore&) = default;
-  OneOrMore(OneOrMore&& other) noexcept : one_(std::exchange(other.one_, {})), more_(std::exchange(other.more_, {})) {}
-  OneOrMore& operator=(OneOrMore other) noexcept {
-    std::swap(one_, other.one_);
+  OneOrMore(OneOrMore&& other) noexcept : one_(std::move(other.one_)), more_(std::move(other.more_)) { other.clear(); }
+  OneOrMore& operator=(OneOrMore other) noexcept {  // elements need no assignment
+    one_.reset();
+    if (other.one_) one_.emplace(std::move(*other.one_));
     more_.swap(other.more_);
     return *this;
   }
