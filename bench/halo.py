@@ -216,7 +216,7 @@ def compile_row():
     for _ in range(40):
         halo.INDICES_CACHE.clear()
         start = time.perf_counter()
-        _native.TransformerPlans(native, None, False)  # two plans
+        _native.HaloTransformer(native, None, False)  # two plans
         taken.append((time.perf_counter() - start) / 2)
     return {
         "case": "compile case C",

@@ -67,12 +67,12 @@ class Clock:
         return [statistics.median(times) * 1e6 for times in taken]
 
 
-def bare(buffers, group):
-    """Only sends and receives the messages of an exchange."""
+def bare(sent, received, device, group):
+    """Only sends and receives messages of so many bytes, by peer."""
     operations = [
-        dist.P2POp(call, buffer, peer, group)
-        for call, side in ((dist.irecv, buffers.receive), (dist.isend, buffers.send))
-        for peer, buffer in side.items()
+        dist.P2POp(call, torch.zeros(size, dtype=torch.uint8, device=device), peer, group)
+        for call, side in ((dist.irecv, received), (dist.isend, sent))
+        for peer, size in side.items()
     ]
 
     def run():
@@ -100,15 +100,15 @@ def measure(name, transport, group, device, cells, repeat):
         bound.exchange()
         left, right = (rank - 1) % ranks, (rank + 1) % ranks
         assert all(float(f[1, 5, 5]) == left and float(f[-3, 5, 5]) == right for f in fields)
-        buffers = exchanger._rounds[0][0]
-        alone = bare(buffers, group)
+        sent, received = exchanger._rounds.message_bytes(0)
+        alone = bare(sent, received, device, group)
         clock = Clock(device, repeat)
         calls = [bound.exchange, alone]
         if isinstance(transport, halo.NCCL):
             calls.append(lambda: exchanger._channels.send(0, 0, None))
         whole_us, alone_us, *group_us = clock.of(*calls)
         sustained_us, sustained_alone_us, *sustained_group_us = clock.back_to_back(*calls)
-        size = sum(b.numel() for b in buffers.send.values())
+        size = sum(sent.values())
     return {
         "case": f"edges of {cells} x {cells} x 79, 10 fields, halo 3, {ranks} ranks, {name}",
         "bytes": size,

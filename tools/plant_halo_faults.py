@@ -45,6 +45,8 @@ IN_CPP = (
     LINKS,
 )  # halo_tests alone must notice
 TRANSFORMER = "python/damacy/halo/data_transformer.py"
+CALLS, CHANNELS = "python/bindings/halo_transformer.cpp", "python/bindings/halo_channels.cpp"
+ON_LAZY_DEVICE = ("python/tests/test_halo_queue.py", "python/tests/test_halo_crossing.py")  # notice those in bindings
 # name: (file, text, text that replaces it)
 FAULTS = {
     "no wait for other streams": (ORDER, "for (Stream* other : others) stream.wait(other->record());", ";"),
@@ -130,6 +132,11 @@ FAULTS = {
     "no axes in the key of plans": (CACHE, "    add(field.i_axis);\n    add(field.j_axis);\n", ""),
     "the receive buffer has the size of the send buffer": (
         TRANSFORMER, "self._native.buffer_elements(True)", "self._native.buffer_elements(False)"),
+    "a list of arrays is not looked at again": (CALLS, "array_layout(array) != layout", "false"),
+    "a message crosses before it is packed": (CALLS, "own().make_wait(copies);", ";"),
+    "Python's transport overwrites a message before it is on the device": (
+        CHANNELS, "rounds().at(slot, phase).uploaded.wait();", ";"),
+    "Python's transport sends a message before it is packed": (CHANNELS, "if (!messages.empty()) wait_for(own);", ";"),
     "offsets of 32 bits": ("src/damacy/copy/copy_plan.cpp", "  piece.src_slot = copy.src.slot;",
                            "  piece.src_slot = copy.src.slot;\n  const_cast<BlockCopy&>(block).src_offset = "
                            "static_cast<std::int32_t>(block.src_offset);"),
@@ -145,7 +152,8 @@ def tests_pass(folder: str, file: str) -> bool:
         return passes(f"{folder}/copy_tests", "--gtest_filter=CopyPlan.*")
     if file.endswith(".cpp"):
         build(folder, "_native")
-    return passes(sys.executable, "-m", "pytest", "-q", "-x", "python/tests/test_halo_wire.py")
+    tests = ON_LAZY_DEVICE if "bindings" in file else ("python/tests/test_halo_wire.py",)
+    return passes(sys.executable, "-m", "pytest", "-q", "-x", *tests)
 
 
 def main(folder: str, names: list[str]) -> int:

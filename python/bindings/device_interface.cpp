@@ -209,29 +209,29 @@ std::optional<ArrayLayout> layout_of_tensor(nb::handle tensor, const Torch& torc
   return ArrayLayout{*address, *shape, *strides, *dtype, device, true, std::nullopt};
 }
 
-// Of NumPy's own class.
+// Whether it is of NumPy's own class.
+bool is_numpy(nb::handle array) {
+  static PyObject* const ndarray = python_part("numpy", "ndarray").release().ptr();
+  return reinterpret_cast<PyObject*>(Py_TYPE(array.ptr())) == ndarray;
+}
+
 std::optional<ArrayLayout> layout_of_numpy(nb::handle array) {
   static PyObject* const dtype_name = PyUnicode_InternFromString("dtype");
-  static PyObject* const shape_name = PyUnicode_InternFromString("shape");
   static PyObject* const strides_name = PyUnicode_InternFromString("strides");
   const auto dtype = dtype_of_object(attribute(array, dtype_name));
-  const auto shape = usual_dims(attribute(array, shape_name).ptr());
-  const auto strides = usual_dims(attribute(array, strides_name).ptr());
-  const auto count = shape ? count_of(*shape) : std::nullopt;
+  const auto strides = usual_dims(attribute(array, strides_name).ptr());  // a buffer has others for axes of one element
   Py_buffer view;
-  if (!dtype || !count || !strides) return std::nullopt;
+  if (!dtype || !strides) return std::nullopt;
   if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_STRIDES) != 0) {
     PyErr_Clear();
     return std::nullopt;
   }
-  const ArrayLayout layout{*count > 0 ? reinterpret_cast<std::uint64_t>(view.buf) : 0,
-                           *shape,
-                           *strides,
-                           *dtype,
-                           std::nullopt,
-                           view.readonly == 0,
-                           std::nullopt};
+  ArrayLayout layout{0, {}, *strides, *dtype, std::nullopt, view.readonly == 0, std::nullopt};
+  for (std::size_t axis = 0; axis < strides->size(); ++axis) layout.shape.push_back(view.shape[axis]);
+  const auto count = count_of(layout.shape);
+  if (count.value_or(0) > 0) layout.address = reinterpret_cast<std::uint64_t>(view.buf);
   PyBuffer_Release(&view);
+  if (!count) return std::nullopt;
   return layout;
 }
 
@@ -288,8 +288,7 @@ std::optional<ArrayLayout> layout_of_interface(nb::handle array) {
 }  // namespace
 
 std::optional<ArrayLayout> array_layout(nb::handle array) {
-  static PyObject* const ndarray = python_part("numpy", "ndarray").release().ptr();
-  if (reinterpret_cast<PyObject*>(Py_TYPE(array.ptr())) == ndarray) return layout_of_numpy(array);
+  if (is_numpy(array)) return layout_of_numpy(array);
   if (PyObject_CheckBuffer(array.ptr()) != 0) return std::nullopt;  // host memory
   const Torch* const torch = imported_torch();
   PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(array.ptr()));
@@ -298,6 +297,16 @@ std::optional<ArrayLayout> array_layout(nb::handle array) {
       PyType_IsSubtype(Py_TYPE(array.ptr()), reinterpret_cast<PyTypeObject*>(torch->tensor)) != 0)
     return std::nullopt;
   return layout_of_interface(array);
+}
+
+bool is_plain_array(nb::handle array) {
+  if (is_numpy(array)) return true;
+  const Torch* const torch = imported_torch();
+  if (torch == nullptr || reinterpret_cast<PyObject*>(Py_TYPE(array.ptr())) != torch->tensor) return false;
+  static PyObject* const dims = PyUnicode_InternFromString("dims");
+  const nb::object own = nb::steal(PyObject_GenericGetDict(array.ptr(), nullptr));
+  if (!own.is_valid()) PyErr_Clear();
+  return own.is_valid() && PyDict_GetItem(own.ptr(), dims) == nullptr;
 }
 
 std::optional<DeviceBytes> usual_interface(nb::handle interface) {

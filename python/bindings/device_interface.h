@@ -35,11 +35,16 @@ struct ArrayLayout {
   std::optional<int> device;  // none: host memory
   bool is_writable = true;
   std::optional<std::uint64_t> stream;  // that the array names
+
+  bool operator==(const ArrayLayout&) const = default;
 };
 
 // Of a numpy.ndarray or a torch.Tensor, or by `__cuda_array_interface__`, without Python code. Empty for everything
 // that is not as usual: what it is, and what is wrong with it, damacy.halo._arrays finds out.
 std::optional<ArrayLayout> array_layout(nb::handle array);
+
+// Whether it is a numpy.ndarray or a torch.Tensor itself, without names of dimensions of its own.
+bool is_plain_array(nb::handle array);
 
 // Whether the object's class is of a library that has a current stream.
 bool has_current_stream(nb::handle object);

@@ -1,11 +1,11 @@
 // Copy plans of halo exchanges for Python. Decides nothing.
 #include <map>
 
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
 #include "damacy/copy/copy_plan.h"
-#include "damacy/device/cuda_device.h"
 #include "damacy/halo/plan_cache.h"
 #include "damacy/halo/wire.h"
 #include "halo_plan.h"
@@ -26,10 +26,6 @@ void bind_halo(nb::module_& m) {
       .def(
           "run", [](const BoundCopies& b, unsigned threads) { copy::run(*b.plan, *b.bases, threads); },
           nb::arg("threads") = 1, nb::call_guard<GilRelease>());
-  m.def("device_of_pointer", [](std::uint64_t pointer) {  // CUDA's device index; 0 for memory that is not CUDA's
-    const auto device = bind_pointer(pointer);
-    return device == nullptr ? 0 : device->index();
-  });
   m.def("cached_halo_plans", [] {
     nb::dict out;
     for (const auto& [key, plan] : halo::cached_plans())

@@ -2,18 +2,18 @@
 #include <map>
 #include <memory>
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
-#include "damacy/halo/exchange_copies.h"
 #include "damacy/halo/exchange_phases.h"
 #include "damacy/halo/exchange_plan.h"
 #include "damacy/halo/exchanger.h"
 #include "damacy/halo/topology.h"
-#include "halo_plan.h"
+#include "halo_channels.h"
 #include "halo_values.h"
 
 namespace damacy::python {
@@ -33,64 +33,6 @@ struct PlanPhase {
   std::size_t index;
 
   const halo::ExchangePhase& operator*() const { return plan->phases()[index]; }
-};
-
-// The copies of an exchanger. Messages are in dicts by peer.
-class PythonCopies {
- public:
-  PythonCopies(PlanPtr plan, int slots) : plan_(std::move(plan)), copies_(*plan_, slots) {}
-
-  // (of messages that are sent, of those that are received)
-  nb::tuple message_bytes(std::size_t phase) const {
-    const halo::ExchangePhase& own = plan_->phases()[phase];
-    return nb::make_tuple(bytes_of(own.sends, copies_.send_bytes(phase)),
-                          bytes_of(own.receives, copies_.receive_bytes(phase)));
-  }
-
-  // `places`: address and bytes by peer, of what is sent and of what is received.
-  void set_messages(int slot, std::size_t phase, const nb::tuple& places) {
-    const halo::ExchangePhase& own = plan_->phases()[phase];
-    copies_.set_messages(slot, phase, addresses_of(own.sends, nb::object(places[0])),
-                         addresses_of(own.receives, nb::object(places[1])));
-  }
-
-  // Of each phase, what packs and what unpacks; None if there is nothing to copy.
-  nb::list bind(int slot, const halo::Addresses& arrays) {
-    const halo::ExchangeCopies::Phases phases = copies_.of(slot, arrays);
-    if (const auto known = made_.find(phases); known != made_.end()) return known->second;
-    if (made_.size() > kMostMade) made_.clear();
-    nb::list out;
-    for (const auto& [pack, unpack] : *phases) out.append(nb::make_tuple(object(pack), object(unpack)));
-    made_.emplace(phases, out);
-    return out;
-  }
-
- private:
-  using Entries = std::map<std::int64_t, std::vector<halo::Entry>>;  // by peer
-
-  static nb::dict bytes_of(const Entries& messages, const std::vector<std::int64_t>& bytes) {
-    nb::dict out;
-    std::size_t i = 0;
-    for (const auto& [peer, entries] : messages) out[nb::int_(peer)] = bytes.at(i++);
-    return out;
-  }
-
-  static halo::Addresses addresses_of(const Entries& messages, nb::handle places) {
-    halo::Addresses out;
-    for (const auto& [peer, entries] : messages)
-      out.push_back(nb::cast<std::uint64_t>(nb::object(places[nb::int_(peer)][nb::int_(0)])));
-    return out;
-  }
-
-  static nb::object object(const halo::ExchangeCopies::Copies& copies) {
-    return copies.plan == nullptr ? nb::none() : nb::cast(BoundCopies{copies.plan, copies.bases});
-  }
-
-  static constexpr std::size_t kMostMade = 32;
-
-  const PlanPtr plan_;
-  halo::ExchangeCopies copies_;
-  std::map<halo::ExchangeCopies::Phases, nb::list> made_;  // of the same phases the same objects: they cost time
 };
 
 // `width`: one number; or None for links that all have boxes.
@@ -138,11 +80,13 @@ void bind_halo_exchange(nb::module_& m) {
         const auto [sent, expected] = plan.digests(peer);
         return nb::make_tuple(digest_bytes(sent), digest_bytes(expected));
       });
-  nb::class_<PythonCopies>(m, "ExchangeCopies")
-      .def(nb::init<PlanPtr, int>(), nb::arg("plan"), nb::arg("slots"))
-      .def("message_bytes", &PythonCopies::message_bytes, nb::arg("phase"))
-      .def("set_messages", &PythonCopies::set_messages, nb::arg("slot"), nb::arg("phase"), nb::arg("places"))
-      .def("bind", &PythonCopies::bind, nb::arg("slot"), nb::arg("arrays"));
+  nb::class_<PythonRounds>(m, "ExchangeRounds")
+      .def(nb::init<PlanPtr, int, std::optional<int>, nb::object, std::shared_ptr<LazyStreams>>(), nb::arg("plan"),
+           nb::arg("slots"), nb::arg("device").none(), nb::arg("current_stream").none(),
+           nb::arg("lazy").none() = nb::none())
+      .def_ro("device", &PythonRounds::device)
+      .def("message_bytes", &PythonRounds::message_bytes, nb::arg("phase"))
+      .def("bind", &PythonRounds::bind, nb::arg("slot"), nb::arg("arrays"));
   m.def(
       "plan_exchange",
       [](nb::sequence fields, const halo::RankLinks& links, std::int64_t rank, nb::object width,

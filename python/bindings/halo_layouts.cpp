@@ -43,19 +43,6 @@ void bind_halo_layouts(nb::module_& m) {
       "c_strides",
       [](nb::sequence shape, std::int64_t item) { return tuple_of(halo::c_strides(dims_of(shape), item)); },
       nb::arg("shape"), nb::arg("item"));
-  m.def(
-      "byte_strides",
-      [](nb::sequence strides, std::int64_t item) { return tuple_of(halo::in_bytes(dims_of(strides), item)); },
-      nb::arg("strides"), nb::arg("item"));
-  m.def(
-      "is_c_contiguous",
-      [](nb::sequence shape, nb::sequence strides, std::int64_t item) {
-        return halo::is_c_contiguous(dims_of(shape), dims_of(strides), item);
-      },
-      nb::arg("shape"), nb::arg("strides"), nb::arg("item"));
-  m.def(
-      "array_bytes", [](nb::sequence shape, std::int64_t item) { return halo::bytes_of(dims_of(shape), item); },
-      nb::arg("shape"), nb::arg("item"));
   m.def("padded_shape", &padded_shape, nb::arg("dims"), nb::arg("shape"), nb::arg("widths"));
   m.def(
       "padded_interior",

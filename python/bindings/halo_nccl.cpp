@@ -39,10 +39,10 @@ class NcclTransport {
   NcclTransport& operator=(const NcclTransport&) = delete;
   ~NcclTransport() { close(); }
 
-  PythonChannels open(std::int64_t rank, nb::object rounds, nb::handle like) {
+  PythonChannels open(std::int64_t rank, nb::object rounds) {
     if (transport_ == nullptr) throw Error(Status::inval, "this transport is closed", halo::kMisuse);
-    auto channels = transport_->open(rank, rounds_of(rounds));
-    return {std::move(channels), std::move(rounds), device_, like};
+    auto channels = transport_->open(rank, nb::cast<PythonRounds&>(rounds).allocate(true));
+    return {std::move(channels), std::move(rounds), device_, Sends::in_order};
   }
   void close() {
     if (transport_ != nullptr) without_gil([this] { transport_.reset(); });  // it may wait for other ranks
@@ -59,7 +59,7 @@ void bind_halo_nccl(nb::module_& m) {
   nb::class_<NcclTransport>(m, "NcclTransport")
       .def(nb::init<int, std::int64_t, std::int64_t, nb::callable, std::string, double>(), nb::arg("device"),
            nb::arg("rank"), nb::arg("ranks"), nb::arg("broadcast"), nb::arg("library"), nb::arg("timeout_s"))
-      .def("open", &NcclTransport::open, nb::arg("rank"), nb::arg("rounds"), nb::arg("like").none())
+      .def("open", &NcclTransport::open, nb::arg("rank"), nb::arg("rounds"))
       .def("close", &NcclTransport::close);
 }
 

@@ -1,4 +1,3 @@
-// A message's buffer names the queue that used it last, so that transformers may lend it to each other.
 #include "halo_queue.h"
 
 #include <algorithm>
@@ -32,9 +31,19 @@ std::uint64_t handle_of(nb::handle stream) {
 
 LazyStreams::LazyStreams() : device(make_host_device({HostOrder::Kind::lazy})) {}
 
+std::shared_ptr<Device> device_at(int index, const std::shared_ptr<LazyStreams>& lazy) {
+  return lazy != nullptr ? lazy->device : bind_primary_context(index);
+}
+
+Stream& BorrowedStreams::at(Device& device, std::uint64_t handle) {
+  auto& stream = (lazy_ != nullptr ? lazy_->streams : streams_)[handle];
+  if (stream == nullptr) stream = device.is_host() ? device.make_stream() : device.borrow_stream(handle);
+  return *stream;
+}
+
 void HaloQueue::use(int device) {
   if (device_ == nullptr) {
-    device_ = lazy_ != nullptr ? lazy_->device : bind_primary_context(device);
+    device_ = device_at(device, lazy_);
     index_ = device;
   }
   if (device != index_)
@@ -78,43 +87,38 @@ void HaloQueue::make_wait(nb::handle stream) {
   if (device_ != nullptr) order_.make_wait(borrow(handle_of(stream)));
 }
 
-Stream& HaloQueue::borrow(std::uint64_t handle) {
-  auto& stream = (lazy_ != nullptr ? lazy_->streams : streams_)[handle];
-  if (stream == nullptr) stream = lazy_ != nullptr ? device_->make_stream() : device_->borrow_stream(handle);
-  return *stream;
-}
-
 std::vector<Stream*> HaloQueue::borrowed(const Handles& handles) {
   std::vector<Stream*> streams;
   for (const auto handle : handles) streams.push_back(&borrow(handle));
   return streams;
 }
 
-QueueRun::QueueRun(nb::object queue, nb::object arrays, BoundCopies copies, nb::object buffer)
-    : queue_object_(std::move(queue)),
-      arrays_(std::move(arrays)),
-      buffer_(std::move(buffer)),
-      queue_(nb::cast<HaloQueue&>(queue_object_)),
-      copies_(std::move(copies)) {
-  const auto& held = nb::cast<const PythonArrays&>(arrays_);
-  queue_.use(nb::cast<int>(held.device));
+CurrentStreams::CurrentStreams(const PythonArrays& arrays) : are_named(nb::len(arrays.named) > 0) {
+  if (!arrays.device) return;
   const nb::object current_stream_of = python_part("damacy.halo._arrays", "current_stream_of");
-  for (const nb::dict* const some : {&held.named, &held.unnamed})
-    for (const auto& [key, array] : *some) current_.emplace_back(current_stream_of(array));
-  joins_all_ = current_.size() > 1 || nb::len(held.named) > 0 || buffer_.is_none();
+  for (const nb::dict* const some : {&arrays.named, &arrays.unnamed})
+    for (const auto& [key, array] : *some) handles.emplace_back(current_stream_of(array));
 }
 
-void QueueRun::operator()(nb::handle stream, nb::handle after) {
+QueueRun::QueueRun(nb::object queue, CurrentStreams streams, BoundCopies copies, nb::object buffer, bool is_callers)
+    : queue_object_(std::move(queue)),
+      buffer_(std::move(buffer)),
+      queue_(nb::cast<HaloQueue&>(queue_object_)),
+      current_(std::move(streams)),
+      copies_(std::move(copies)),
+      joins_all_(current_.handles.size() > 1 || current_.are_named || is_callers) {}
+
+void QueueRun::operator()(nb::handle stream, nb::handle after, nb::handle arrays) {
   follow_last_use();
-  const auto chosen = nb::cast<std::uint64_t>(stream.is_none() ? current_.at(0)() : nb::int_(handle_of(stream)));
+  const auto chosen = stream.is_none() ? nb::cast<std::uint64_t>(current_.handles.at(0)()) : handle_of(stream);
   Handles others;
-  if (joins_all_ && (current_.size() > 1 || !stream.is_none()))
-    for (const nb::object& current : current_) {
+  if (joins_all_ && (current_.handles.size() > 1 || !stream.is_none()))
+    for (const nb::object& current : current_.handles) {
       const auto other = nb::cast<std::uint64_t>(current());
       if (other != chosen && std::find(others.begin(), others.end(), other) == others.end()) others.push_back(other);
     }
   queue_.run(copies_, chosen, others, handles_of(after));
-  queue_.hold(arrays_);
+  queue_.hold(arrays);
 }
 
 void QueueRun::follow_last_use() {
@@ -122,33 +126,40 @@ void QueueRun::follow_last_use() {
   const nb::object last = buffer_.attr(kLastUse);
   if (last.is(queue_object_)) return;
   if (!last.is_none()) queue_.order_after(nb::cast<const HaloQueue&>(last));
-  buffer_.attr(kLastUse) = queue_object_;
+  name_last_use(buffer_, queue_object_);
 }
+
+void name_last_use(nb::handle buffer, nb::handle queue) {
+  buffer.attr(kLastUse) = queue;
+}
+
+namespace {
+
+// With its arrays.
+struct HeldRun {
+  QueueRun run;
+  nb::object arrays;
+};
+
+HeldRun* bound(nb::object self, nb::object arrays, const BoundCopies& copies) {
+  const auto& held = nb::cast<const PythonArrays&>(arrays);
+  nb::cast<HaloQueue&>(self).use(held.device.value());
+  return new HeldRun{QueueRun(std::move(self), CurrentStreams(held), copies, nb::none(), true), std::move(arrays)};
+}
+
+}  // namespace
 
 void bind_halo_queue(nb::module_& m) {
   nb::class_<LazyStreams>(m, "LazyStreams", "For tests: a device in host memory, which works as late as possible.")
       .def(nb::init<>());
-  nb::class_<QueueRun>(m, "QueueRun")
-      .def("__call__", &QueueRun::operator(), nb::arg("stream").none() = nb::none(),
-           nb::arg("after").none() = nb::none());
+  nb::class_<HeldRun>(m, "QueueRun")
+      .def(
+          "__call__", [](HeldRun& r, nb::object stream) { r.run(stream, nb::none(), r.arrays); },
+          nb::arg("stream").none() = nb::none());
   nb::class_<HaloQueue>(m, "HaloQueue")
       .def(nb::init<std::shared_ptr<LazyStreams>>(), nb::arg("lazy").none() = nb::none())
-      .def(
-          "bound",
-          [](nb::object self, nb::object arrays, const BoundCopies& copies, nb::object buffer) {
-            return new QueueRun(std::move(self), std::move(arrays), copies, std::move(buffer));
-          },
-          nb::arg("arrays"), nb::arg("copies"), nb::arg("buffer").none())
-      .def("precedes", &HaloQueue::precedes, nb::arg("other"))
-      .def(
-          "joins",
-          [](HaloQueue& self, nb::object other, nb::object buffer) {
-            buffer.attr(kLastUse) = other;
-            self.joins(nb::cast<const HaloQueue&>(other));
-          },
-          nb::arg("other"), nb::arg("buffer"))
+      .def("bound", &bound, nb::arg("arrays"), nb::arg("copies"))
       .def("synchronize", &HaloQueue::synchronize)
-      .def("make_wait", &HaloQueue::make_wait, nb::arg("stream"))
       .def_prop_ro("held", &HaloQueue::held, "Arrays that are kept for runs in flight.");
 }
 

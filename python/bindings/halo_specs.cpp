@@ -1,5 +1,4 @@
-// Descriptions of fields and of exchanges for Python: boxes, rotation, and the messages of a transformer. Decides
-// nothing.
+// Descriptions of fields and of exchanges for Python: boxes and rotation. Decides nothing.
 #include <algorithm>
 #include <memory>
 
@@ -12,9 +11,6 @@
 #include "bindings.h"
 #include "damacy/core/formatted.h"
 #include "damacy/halo/spec.h"
-#include "damacy/halo/transformer_plan.h"
-#include "halo_arrays.h"
-#include "halo_plan.h"
 #include "halo_values.h"
 
 namespace damacy::python {
@@ -75,34 +71,6 @@ nb::tuple domain_of(nb::handle dims, nb::handle shape, nb::handle origin, nb::ha
   return nb::make_tuple(tuple_of(domain.origin), tuple_of(domain.extent));
 }
 
-halo::TransformerSpecs specs_of(nb::handle x, nb::handle y) {
-  halo::TransformerSpecs specs;
-  for (const nb::handle item : x) specs.x.push_back(nb::cast<const halo::HaloExchangeSpec&>(item));
-  if (!y.is_none()) {
-    specs.y.emplace();
-    for (const nb::handle item : y) specs.y->push_back(nb::cast<const halo::HaloExchangeSpec&>(item));
-  }
-  return specs;
-}
-
-halo::Direction direction_of(bool unpack) {
-  return unpack ? halo::Direction::unpack : halo::Direction::pack;
-}
-
-BoundCopies bound(halo::PlanAndBases copies) {
-  return {copies.plan->plan, std::make_shared<const halo::Addresses>(std::move(copies.bases))};
-}
-
-// Items are (plans, arrays, the address of the message); the copies are of all of them.
-BoundCopies bind_many(nb::handle items, bool unpack) {
-  std::vector<halo::TransformerPlans::Item> all;
-  for (const nb::handle item : items)
-    all.push_back({nb::cast<halo::TransformerPlans*>(nb::object(item[0])),
-                   &nb::cast<const PythonArrays&>(nb::object(item[1])).gathered,
-                   nb::cast<std::uint64_t>(nb::object(item[2]))});
-  return bound(halo::TransformerPlans::prepared(direction_of(unpack), all));
-}
-
 std::pair<int, int> axes_of(nb::handle dims) {
   const auto [i, j] = halo::horizontal_axes(names_of(dims));
   return {i, j};
@@ -133,26 +101,6 @@ void bind_halo_specs(nb::module_& m) {
       .def_prop_ro("strides", [](const halo::HaloExchangeSpec& s) { return tuple_of(s.quantity.strides); })
       .def_prop_ro("pack_size", [](const halo::HaloExchangeSpec& s) { return *product(s.pack.extents().span()); })
       .def_prop_ro("unpack_size", [](const halo::HaloExchangeSpec& s) { return *product(s.unpack.extents().span()); });
-  nb::class_<halo::TransformerPlans>(m, "TransformerPlans")
-      .def(
-          "__init__",
-          [](halo::TransformerPlans* self, nb::sequence x, nb::object y, bool native) {
-            new (self) halo::TransformerPlans(specs_of(x, y), native ? halo::Wire::native : halo::Wire::ndsl);
-          },
-          nb::arg("x"), nb::arg("y").none(), nb::arg("native"))
-      .def("own", [](const halo::TransformerPlans& p, bool unpack) { return CopyPlan(p.own(direction_of(unpack))); })
-      .def("buffer_elements",
-           [](const halo::TransformerPlans& p, bool unpack) { return p.buffer_elements(direction_of(unpack)); })
-      .def(
-          "bind",
-          [](halo::TransformerPlans& p, bool unpack, const PythonArrays& arrays, std::uint64_t message) {
-            return bound(p.prepared(direction_of(unpack), arrays.gathered, message));
-          },
-          nb::arg("unpack"), nb::arg("arrays"), nb::arg("message"))
-      .def("describe", &halo::TransformerPlans::describe, nb::arg("on_device"));
-  m.def(
-      "bind_transformers", [](nb::sequence items, bool unpack) { return bind_many(items, unpack); }, nb::arg("items"),
-      nb::arg("unpack"));
   m.def("halo_boundary_slice", [](nb::sequence dims, nb::sequence origin, nb::sequence extent, nb::sequence shape,
                                   int side, std::int64_t n_halo, bool interior) {
     return boundary_slice(dims, origin, extent, shape, side, n_halo, interior);

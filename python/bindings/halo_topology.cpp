@@ -162,8 +162,8 @@ class PythonGrid {
     for (const bool one : is_periodic) out.append(nb::bool_(one));
     return nb::tuple(out);
   }
-  nb::object sizes() const {
-    if (!blocks) return nb::none();
+  std::optional<nb::tuple> sizes() const {
+    if (!blocks) return std::nullopt;
     nb::list out;
     for (const auto& along : *blocks) out.append(tuple_of(along));
     return nb::tuple(out);
@@ -197,11 +197,12 @@ class PythonGrid {
 };
 
 // Itself if it has sizes, else a copy.
-nb::object with_sizes(nb::object self, nb::handle extents) {
+nb::any with_sizes(nb::object self, nb::handle extents) {
   const auto& grid = nb::cast<const PythonGrid&>(self);
-  if (grid.blocks) return self;
-  return self.type()(tuple_of(grid.counts), grid.periodic(), nb::arg("sizes") = nb::borrow(extents),
-                     nb::arg("corners") = grid.corner_kind, nb::arg("dims") = tuple_of(grid.names));
+  if (grid.blocks) return nb::borrow<nb::any>(self);
+  return nb::borrow<nb::any>(self.type()(tuple_of(grid.counts), grid.periodic(), nb::arg("sizes") = nb::borrow(extents),
+                                         nb::arg("corners") = grid.corner_kind,
+                                         nb::arg("dims") = tuple_of(grid.names)));
 }
 
 using Place = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // tile, row, col
@@ -288,8 +289,7 @@ void bind_halo_topology(nb::module_& m) {
           "rank_of", [](const PythonGrid& g, nb::handle at) { return halo::rank_at(g.counts, integers_of(at)); },
           nb::arg("coordinates"))
       .def("with_sizes", &with_sizes, nb::arg("extents"))
-      .def("unowned", &PythonGrid::unowned, nb::arg("rank"), nb::arg("width"))
-      .def("_native_links", &PythonGrid::links, nb::arg("rank"), nb::arg("width"));
+      .def("unowned", &PythonGrid::unowned, nb::arg("rank"), nb::arg("width"));
   nb::class_<PythonSphere>(m, "CubedSphere")
       .def(nb::init<nb::handle, nb::handle>(), nb::arg("layout"), nb::kw_only(), nb::arg("fill").none() = nb::none())
       .def("__getstate__", [](const PythonSphere& s) { return nb::make_tuple(s.layout, s.fill); })
@@ -302,10 +302,13 @@ void bind_halo_topology(nb::module_& m) {
       .def_prop_ro("size", &PythonSphere::size)
       .def("place", &PythonSphere::place, nb::arg("rank"))
       .def("step", &PythonSphere::step, nb::arg("rank"), nb::arg("side"))
-      .def("neighbour", &PythonSphere::neighbour, nb::arg("rank"), nb::arg("side"))
-      .def(
-          "_native_links", [](const PythonSphere& s, std::int64_t rank, nb::handle) { return s.links(rank); },
-          nb::arg("rank"), nb::arg("width").none() = nb::none());
+      .def("neighbour", &PythonSphere::neighbour, nb::arg("rank"), nb::arg("side"));
+  m.def(
+      "rank_links", [](const PythonGrid& g, std::int64_t rank, nb::object width) { return g.links(rank, width); },
+      nb::arg("topology"), nb::arg("rank"), nb::arg("width"));
+  m.def(
+      "rank_links", [](const PythonSphere& s, std::int64_t rank, nb::object) { return s.links(rank); },
+      nb::arg("topology"), nb::arg("rank"), nb::arg("width").none());
   m.def("halo_side_ends", &side_ends);
   m.def(
       "halo_widths", [](nb::object width, std::size_t count) { return widths_in(width, count); }, nb::arg("width"),

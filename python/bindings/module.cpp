@@ -43,6 +43,7 @@ NB_MODULE(_native, m) {
   bind_halo_arrays(m);
   bind_halo_buffers(m);
   bind_halo_layouts(m);
+  bind_halo_protocols(m);
   bind_halo_specs(m);
   bind_halo_exchange(m);
   bind_halo_steps(m);
@@ -50,6 +51,7 @@ NB_MODULE(_native, m) {
   bind_halo_messages(m);
   bind_halo_nccl(m);
   bind_halo_queue(m);
+  bind_halo_transformer(m);
   bind_plan(m);
   bind_memory_blocks(m);
   bind_memory_plan(m);

@@ -21,10 +21,15 @@ class Exporter:
         return self._array.__dlpack__()
 
 
+def said(array):
+    layout = layout_of(array)
+    return [getattr(layout, name) for name in ("address", "shape", "strides", "dtype", "device", "writable", "stream")]
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float16", "float32", "complex128"])
 def test_the_layout_of_an_array_that_only_exports_dlpack_is_complete(dtype):
     array = np.zeros((4, 6), dtype)[:, ::2]
-    assert layout_of(Exporter(array))[:7] == layout_of(array)[:7]
+    assert said(Exporter(array)) == said(array)
 
 
 def test_device_memory_is_exported_for_the_legacy_stream():
@@ -67,7 +72,7 @@ def test_subclasses_of_tensors_are_tensors():
     torch = pytest.importorskip("torch")
     mine = type("Mine", (torch.Tensor,), {})
     tensor = torch.ones(3, dtype=torch.bfloat16)
-    assert layout_of(tensor.as_subclass(mine))[:7] == layout_of(tensor)[:7]
+    assert said(tensor.as_subclass(mine)) == said(tensor)
     assert halo.Field.like(tensor.as_subclass(mine), ("i",), (0,), (3,)).library == "torch"
 
 
@@ -81,12 +86,14 @@ def test_a_device_of_torch_may_be_a_number():
 
 
 def test_immutable_arrays_can_be_packed_but_not_unpacked_to():
-    jnp = pytest.importorskip("jax.numpy")
+    jax, jnp = pytest.importorskip("jax"), pytest.importorskip("jax.numpy")
     for dtype in ("float32", "bfloat16"):  # by the buffer protocol, by DLPack
-        array = jnp.arange(3, dtype=dtype)
-        itemsize = array.dtype.itemsize
-        q = halo.QuantityHaloSpec(0, (itemsize,), itemsize, (3,), (0,), (3,), ("i",), jnp, array.dtype)
-        with halo.HaloDataTransformer.get(jnp, [halo.HaloExchangeSpec(q, (slice(None),), 2, (slice(None),))]) as t:
+        with jax.default_device(jax.devices("cpu")[0]):
+            array = jnp.arange(3, dtype=dtype)
+            itemsize = array.dtype.itemsize
+            q = halo.QuantityHaloSpec(0, (itemsize,), itemsize, (3,), (0,), (3,), ("i",), jnp, array.dtype)
+            t = halo.HaloDataTransformer.get(jnp, [halo.HaloExchangeSpec(q, (slice(None),), 2, (slice(None),))])
+        with t:
             assert isinstance(t.get_pack_buffer().array, np.ndarray)
             t.async_pack([array])
             assert t.get_pack_buffer().array.tolist() == [2, 1, 0]

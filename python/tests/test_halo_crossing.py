@@ -1,72 +1,31 @@
-"""Device arrays with messages in host buffers, on a fake device: where messages are packed, and how they are copied."""
+"""Device arrays with messages in host buffers, on a device in host memory that works as late as possible: when messages
+are packed and copied."""
 
 import types
 
 import numpy as np
 import pytest
 
-from damacy import halo
-from damacy.halo import _crossing, _modules
-
-LOG = []
+from damacy import _native, halo
 
 
 class DeviceArray:
     """NumPy memory that pretends to be device memory."""
 
+    device = 0
+
     def __init__(self, array):
-        self.array = array
+        self.array, self.dtype = array, array.dtype
 
     @property
     def __cuda_array_interface__(self):
-        return dict(self.array.__array_interface__, stream=None)
-
-
-class HaloQueue:
-    """Replaces the native queue; runs work at once."""
-
-    def bound(self, arrays, copies, buffer):
-        def run(stream=None, after=None):
-            LOG.append("run" if stream is None and after is None else ("run", stream, after))
-            copies.run()
-
-        return run
-
-    def synchronize(self):
-        LOG.append("synchronize")
-
-    def make_wait(self, stream):
-        LOG.append(("wait", stream))
-
-
-def memory_at(address, size):
-    return _crossing.geometry(address, np.uint8, (size,), None, False, None)
-
-
-class DeviceQueue:
-    """One stream, number 77."""
-
-    stream = 77
-
-    def upload(self, address, host):
-        LOG.append(("upload", host.nbytes))
-        memory_at(address, host.nbytes)[:] = host
-
-    def download(self, host, address):
-        LOG.append(("download", host.nbytes))
-        host[:] = memory_at(address, host.nbytes)
-
-
-def block(queue, size):
-    memory = np.full(size, 0xEE, np.uint8)
-    return types.SimpleNamespace(address=memory.__array_interface__["data"][0], memory=memory)
+        said = self.array.__array_interface__
+        return {key: said[key] for key in ("shape", "typestr", "data")} | {"version": 3}
 
 
 @pytest.fixture(autouse=True)
 def host_as_device(monkeypatch):
-    monkeypatch.setattr(_crossing._native, "new_device_queue", lambda device: DeviceQueue())
-    monkeypatch.setattr(_crossing._native, "device_block", block)
-    monkeypatch.setattr(_modules, "device_queue", HaloQueue)
+    monkeypatch.setattr(halo.HaloDataTransformer, "_lazy", _native.LazyStreams())
     halo.STREAM_POOL.clear()
     yield
     halo.STREAM_POOL.clear()
@@ -84,19 +43,16 @@ def case(wire):
 def test_arrays_are_packed_on_their_device_and_copied_once(wire, gap):
     transformer, arrays = case(wire)
     with transformer:
-        transformer.async_pack(arrays)  # allocates the device memory, gaps included
-        LOG.clear()
-        transformer.async_pack(arrays)
+        assert isinstance(transformer, halo.HaloDataTransformerCPU)
         wanted = [3, 2, 1, *gap, 13, 12, 11]
-        assert LOG == ["run", ("wait", 77), ("download", len(wanted)), "synchronize"]
-        assert transformer.get_pack_buffer().array.tolist() == wanted
+        for more in (0, 1):
+            arrays[0].array += more
+            transformer.async_pack(arrays)
+            assert transformer.get_pack_buffer().array.tolist() == [n + more * (i < 3) for i, n in enumerate(wanted)]
         transformer.get_unpack_buffer().array[:] = wanted
         transformer.async_unpack(arrays, after=5)
-        LOG.clear()
-        transformer.async_unpack(arrays, after=5)
-        assert LOG == [("upload", len(wanted)), ("run", None, 5), "synchronize"]
         assert [a.array.tolist() for a in arrays] == [[3, 2, 1], [13, 12, 11]]
-        assert len(halo.STREAM_POOL) == 1
+        assert [stream.device for stream in halo.STREAM_POOL] == [0]
 
 
 def test_bound_calls_and_several_transformers_copy_messages_too():
@@ -117,14 +73,15 @@ def test_bound_calls_and_several_transformers_copy_messages_too():
     first.finalize(), second.finalize()
 
 
-def test_idle_streams_of_a_device_are_kept_up_to_a_limit(monkeypatch):
-    monkeypatch.setattr(_crossing, "MOST_STREAMS", 1)
-    with _crossing.borrowed_stream(0) as first, _crossing.borrowed_stream(0) as second, _crossing.borrowed_stream(1):
-        assert first is not second
-    assert sorted(s.device for s in halo.STREAM_POOL) == [0, 1]
-    with pytest.raises(KeyError), _crossing.borrowed_stream(0):
-        raise KeyError
-    assert [s.device for s in halo.STREAM_POOL] == [1]
+def test_idle_streams_of_a_device_are_kept_up_to_a_limit():
+    transformer, arrays = case("ndsl")
+    with transformer:
+        transformer.async_pack(arrays)
+        (idle,) = halo.STREAM_POOL
+        for count in (1, 31, 32, 40):
+            halo.STREAM_POOL[:] = [idle] * count
+            transformer.async_pack(arrays)
+            assert len(halo.STREAM_POOL) == (count if count <= 32 else count - 1)
 
 
 def test_buffers_of_the_cpu_class_are_on_the_host_for_any_module():

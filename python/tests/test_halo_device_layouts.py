@@ -25,11 +25,27 @@ def refuse(quantity):
 
 
 def gather(plans, arrays):
-    return _native.gather_quantities(plans, arrays, None, refuse)
+    return plans.gather(arrays, None, refuse)
+
+
+def made(specs):
+    """A transformer on a device in host memory, and its message."""
+    out = _native.HaloTransformer([spec._native for spec in specs], None, False, True, _native.LazyStreams())
+    message = Message(out.buffer_elements(False) * specs[0].specification.itemsize)
+    out.hold(message, message)
+    return out, message
 
 
 def plans(specs):
-    return _native.TransformerPlans([spec._native for spec in specs], None, False)
+    return made(specs)[0]
+
+
+class Message:
+    """A buffer of a transformer."""
+
+    def __init__(self, size):
+        self.memory, self._last_use = np.zeros(size, np.uint8), None
+        self.address = self.memory.__array_interface__["data"][0]
 
 
 class Cai:
@@ -49,11 +65,12 @@ class Cai:
         )
 
 
-def packed(plans, arrays):
-    """What the plans pack from NumPy's memory."""
-    out = np.zeros(plans.buffer_elements(False), arrays[0].memory.dtype)
-    plans.bind(False, gather(plans, arrays), out.__array_interface__["data"][0]).run()
-    return out
+def packed(specs, arrays):
+    transformer, message = made(specs)
+    gather(transformer, arrays)  # without Python
+    transformer.run(False, arrays, None, None, None)
+    transformer.synchronize()
+    return message.memory.view(arrays[0].memory.dtype)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -61,7 +78,7 @@ def packed(plans, arrays):
 def test_an_interface_is_read_without_python(order, dtype):
     memory = np.asarray(np.arange(20).reshape(SHAPE) % 7, dtype, order=order)
     array, other = Cai(memory), Cai(memory + np.ones((), dtype) if dtype != "?" else ~memory)
-    found = packed(plans(specs(dtype, memory.strides)), [array, other, array])
+    found = packed(specs(dtype, memory.strides), [array, other, array])
     inner = [a.memory[1:4, 1:3].ravel() for a in (array, other, array)]
     assert np.array_equal(found, np.concatenate(inner))
 
@@ -162,9 +179,7 @@ def torch(monkeypatch):
 def test_a_tensor_is_read_without_python(torch, dtype):
     memory = np.arange(40, dtype=dtype).reshape(5, 8)[:, ::2]
     tensor = Tensor(memory)
-    assert np.array_equal(
-        packed(plans(specs(dtype, memory.strides)), [tensor] * 3), np.tile(memory[1:4, 1:3].ravel(), 3)
-    )
+    assert np.array_equal(packed(specs(dtype, memory.strides), [tensor] * 3), np.tile(memory[1:4, 1:3].ravel(), 3))
     found = gather(plans(specs(dtype, memory.strides)), [tensor] * 3)
     assert (found.held, found.device, found.named, found.unnamed) == ([tensor], 2, [], [tensor])
 
@@ -186,7 +201,9 @@ def test_a_class_derived_from_tensor_is_left_to_python(torch):
         gather(plans(specs()), [Derived(np.zeros(SHAPE))] * 3)
 
 
-def test_an_exchange_is_ordered_with_every_stream_that_its_arrays_name():
+def test_an_exchange_is_ordered_with_every_stream_that_its_arrays_name(monkeypatch):
+    monkeypatch.setattr(halo.Exchanger, "_lazy", _native.LazyStreams())
+    monkeypatch.setattr("damacy.halo.exchange.current_stream_on", lambda library, device: None)
     memories = [np.zeros(6) for _ in range(3)]
     arrays = [Cai(memory, {"stream": stream}) for memory, stream in zip(memories, (7, 8, 8))]
     fields = [halo.Field.like(array, ("x",), (1,), (4,)) for array in arrays]

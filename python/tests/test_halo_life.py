@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from damacy import _native, halo
+from damacy import halo
 from damacy.halo import buffer as buffers
 from damacy.halo import data_transformer
 
@@ -98,25 +98,25 @@ def test_idle_bytes_are_counted_once_if_lists_are_emptied_by_hand(empty):
     buffer = halo.Buffer.pop_from_cache(np.zeros, [3], "f8")
     for _ in range(3):
         halo.Buffer.push_to_cache(buffer)
-        assert buffers._idle_bytes[None] == 24
+        assert buffers._pool.idle_bytes(None) == 24
         empty(buffer._key)
 
 
 def test_keys_of_buffers_that_were_never_returned_are_removed():
     held = [halo.Buffer.pop_from_cache(np.empty, (n,), "u1") for n in range(100)]
-    for n in range(100, 2 * buffers.MOST_KEYS):
+    for n in range(100, 2 * buffers._pool.most_keys):
         halo.Buffer.pop_from_cache(np.empty, (n,), "u1")
-    assert len(halo.BUFFER_CACHE) <= buffers.MOST_KEYS
+    assert len(halo.BUFFER_CACHE) <= buffers._pool.most_keys
     assert all(buffer._key in halo.BUFFER_CACHE for buffer in held)
 
 
 def test_above_the_limit_of_keys_unused_ones_are_removed(monkeypatch):
-    monkeypatch.setattr(buffers, "MOST_KEYS", 10)
+    monkeypatch.setattr(buffers._pool, "most_keys", 10)
     monkeypatch.setenv("DAMACY_HALO_POOL_BYTES", "300")
     held = [halo.Buffer.pop_from_cache(np.empty, (n,), "u1") for n in range(8)]
     for n in range(8, 60):
         with halo.array_buffer(np.empty, (n,), "u1"):
-            unused = [k for k, idle in halo.BUFFER_CACHE.items() if not idle and k not in buffers._lent]
+            unused = [k for k, idle in halo.BUFFER_CACHE.items() if not idle and not buffers._pool.is_lent(k)]
             assert len(halo.BUFFER_CACHE) <= 10 or not unused
     del held
 
@@ -150,7 +150,7 @@ def test_deleting_or_leaving_a_transformer_releases_its_buffers():
 
 
 def test_many_distinct_specs_leave_the_caches_bounded(monkeypatch):
-    monkeypatch.setattr(buffers, "MOST_KEYS", 64)
+    monkeypatch.setattr(buffers._pool, "most_keys", 64)
     for n in range(3000):
         transformer((1 + n % 60, 1 + n // 60)).finalize()
     assert len(halo.INDICES_CACHE) <= 1024

@@ -129,7 +129,13 @@ def test_an_exchange_over_mpi_may_be_cancelled_in_flight(name, end):
 import numpy as np
 from mpi4py import MPI
 from damacy import halo
+from damacy.halo import transports
 comm = MPI.COMM_WORLD
+received, make = [], transports._OwnComm.requests
+def watched(self, send, receive):
+    received.extend(buffer for _, buffer, _ in receive)
+    return make(self, send, receive)
+transports._OwnComm.requests = watched
 array = np.full((200_000, 4), 5.0)  # too much for MPI to send before it is received
 field = halo.Field.like(array, ("k", "i"), (0, 1), (200_000, 2))
 plan = halo.compile([field], halo.Cartesian((2,), True, dims=("i",)), comm.Get_rank(), 1)
@@ -141,7 +147,7 @@ if comm.Get_rank() == 0:
 comm.Barrier()
 if comm.Get_rank() == 1:
     token = exchanger.start([array])
-    while not (exchanger._rounds[0][0].receive[0].view("f8") == 5).all():
+    while not any(len(view) > 1000 and (np.frombuffer(view) == 5).all() for view in received):
         comm.Iprobe()  # lets MPI go on
     exchanger.close()
 comm.Barrier()

@@ -4,6 +4,7 @@ order in which these were started. What MPI would wait for forever raises `Would
 from __future__ import annotations
 
 import collections
+import ctypes
 import types
 from typing import Any
 
@@ -24,6 +25,14 @@ class _Channel:
             self.receives.popleft()._complete(self.messages.popleft())
 
 
+def _memory_of(buffer: Any) -> memoryview:
+    """The bytes of a buffer, also of one on a device, which is host memory in tests."""
+    if hasattr(buffer, "__cuda_array_interface__"):
+        said = buffer.__cuda_array_interface__
+        buffer = (ctypes.c_char * said["shape"][0]).from_address(said["data"][0])
+    return memoryview(buffer).cast("B")
+
+
 class _Request:
     """A persistent request. Inactive ones are complete, as MPI has it."""
 
@@ -37,13 +46,13 @@ class _Request:
             raise RuntimeError("MPI_ERR_REQUEST: the request is active")
         self.active, self._arrived = True, self._is_send
         if self._is_send:
-            self._channel.messages.append(bytes(self._buffer))
+            self._channel.messages.append(bytes(_memory_of(self._buffer)))
         else:
             self._channel.receives.append(self)
         self._channel.match()
 
     def _complete(self, message: bytes) -> None:
-        memoryview(self._buffer).cast("B")[:] = message
+        _memory_of(self._buffer)[:] = message
         self._arrived = True
 
     def Test(self) -> bool:

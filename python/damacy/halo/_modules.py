@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from damacy import _native
-from damacy.halo._arrays import Layout, exports, layout_of
+from damacy.halo._arrays import exports, layout_of
 from damacy.halo._dtypes import NAMES, code_of
 from damacy.halo._errors import DtypeMismatch, Unsupported
 
@@ -29,7 +29,7 @@ def is_on_device(np_module: Any, device: Any) -> bool:
     return _layout_of_zeros(np_module).device is not None
 
 
-def _layout_of_zeros(np_module: Any) -> Layout:
+def _layout_of_zeros(np_module: Any) -> _native.ArrayLayout:
     try:
         sample = np_module.zeros(1)
     except Exception:
@@ -66,9 +66,8 @@ def allocator(np_module: Any, on_device: bool, device: Any, dtype: Any) -> tuple
     return np_module.zeros, spelled
 
 
-def device_queue() -> Any:
-    """A queue that orders one transformer's work on a device."""
+def check_backend() -> None:
+    """NotImplementedError, with the reason, if no GPU can be used."""
     info = _native.backend_info()
     if not info["cuda"]:
         raise Unsupported(f"halo exchanges on a GPU are not available: {info['cuda_reason']}")
-    return _native.HaloQueue()

@@ -9,9 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from damacy import _native
-from damacy.halo._arrays import layout_of
 from damacy.halo._errors import InvalidArgument
-from damacy.halo._local import buffers_of
 
 
 def _library() -> str:
@@ -80,11 +78,11 @@ class NCCL:
             self._device, rank, ranks, broadcast, _library() if library is None else library, timeout_s
         )
 
-    def open(self, rank: int, rounds: Any) -> _native.MessageChannels:
-        buffers, own = buffers_of(rounds), None if self._device < 0 else self._device
-        for device in {layout_of(buffer).device for buffer in buffers} - {own}:
-            raise InvalidArgument(f"expected arrays on device {own} (got device {device}; None: the host)")
-        return self._native.open(rank, rounds, buffers[0] if buffers else None)
+    def open(self, rank: int, rounds: _native.ExchangeRounds) -> _native.MessageChannels:
+        own = None if self._device < 0 else self._device
+        if rounds.device != own:
+            raise InvalidArgument(f"expected arrays on device {own} (got device {rounds.device}; None: the host)")
+        return self._native.open(rank, rounds)
 
     def close(self) -> None:
         """Releases the communicator, when its exchangers are closed too. May wait for other ranks of this machine."""

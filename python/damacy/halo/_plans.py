@@ -30,16 +30,12 @@ class _Cache(Mapping[bytes, "_native.CopyPlan"]):
 INDICES_CACHE = _Cache()
 
 
-_threads = number_from_environment("DAMACY_HALO_THREADS", 1, 1)
+_native.set_halo_threads(number_from_environment("DAMACY_HALO_THREADS", 1, 1))
+num_threads = _native.halo_threads
 
 
 def set_num_threads(n: int) -> None:
     """Sets the number of threads that a call of a CPU transformer may use, the caller's thread included."""
-    global _threads
     if operator.index(n) < 1:
         raise InvalidArgument(f"threads: {n}")
-    _threads = operator.index(n)
-
-
-def num_threads() -> int:
-    return _threads
+    _native.set_halo_threads(operator.index(n))

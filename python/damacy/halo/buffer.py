@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,11 +14,7 @@ from damacy.halo._arrays import layout_of, library_of
 from damacy.halo._errors import HaloError, InvalidArgument, number_from_environment
 
 POOL_BYTES = 512 << 20
-MOST_KEYS = 4096
 
-_lock = threading.RLock()
-_lent: Counter[Any] = Counter()
-_idle_bytes = _native.IdleBuffers()  # by device; None: host
 _tokens = itertools.count(1)
 
 
@@ -28,12 +22,12 @@ class _Cache(dict[Any, "list[Buffer]"]):
     """Maps keys to lists of idle buffers. Users may clear it at any time."""
 
     def clear(self) -> None:
-        with _lock:
-            super().clear()
-            _idle_bytes.clear()
+        super().clear()
+        _pool.clear()
 
 
 BUFFER_CACHE: dict[Any, list[Buffer]] = _Cache()
+_pool = _native.HaloBufferPool(BUFFER_CACHE)
 
 
 def _allocate(allocator: Callable[..., Any], shape: Any, dtype: Any) -> Any:
@@ -101,19 +95,12 @@ class Buffer:
     def pop_from_cache(cls, allocator: Callable[..., Any], shape: Any, dtype: Any) -> Buffer:
         """The most recently used idle buffer of this key, with its old contents, or a new one."""
         key = (allocator, tuple(shape) if isinstance(shape, list) else shape, dtype)
-        with _lock:
-            idle = BUFFER_CACHE.setdefault(key, [])
-            buffer = idle.pop() if idle else None
-            if buffer is not None:
-                _idle_bytes.remove(buffer)
-            _lent[key] += 1
-            _bound_keys()
+        buffer: Buffer | None = _pool.take(key)
         if buffer is None:
             try:
                 buffer = cls(key, _allocate(allocator, shape, dtype))
             except BaseException:
-                with _lock:
-                    _end_loan(key)
+                _pool.end_loan(key)
                 raise
         buffer._token = next(_tokens)
         return buffer
@@ -122,29 +109,19 @@ class Buffer:
     def push_to_cache(buffer: Buffer) -> None:
         """Returns a buffer to the pool. If it is there already, nothing changes."""
         limit = number_from_environment("DAMACY_HALO_POOL_BYTES", POOL_BYTES, 0)
-        with _lock:
-            idle = BUFFER_CACHE.setdefault(buffer._key, [])
-            if any(b is buffer for b in idle):
-                return
-            idle.append(buffer)
-            if buffer._token:
-                buffer._token = 0
-                _end_loan(buffer._key)
-            _idle_bytes.remove(buffer)  # the user may have removed it from its list
-            _idle_bytes.add(buffer, buffer._device, buffer._bytes)
-            _take_out(_idle_bytes.drop(buffer._device, limit))
-            _bound_keys()
+        was_lent, buffer._token = buffer._token, 0
+        _pool.give(buffer, buffer._key, buffer._device, buffer._bytes, limit)
+        if was_lent:
+            _pool.end_loan(buffer._key)
 
     def _release(self, token: int) -> None:
         """Returns the buffer to the pool for the holder of this token. No effect if it has another holder now."""
-        with _lock:
-            if self._token == token:
-                Buffer.push_to_cache(self)
+        if self._token == token:
+            Buffer.push_to_cache(self)
 
     def __del__(self) -> None:
         if getattr(self, "_token", 0):
-            with _lock:
-                _end_loan(self._key)
+            _pool.end_loan(self._key)
 
     def assign_from(self, source_array: Any, buffer_slice: Any = np.index_exp[:]) -> None:
         """Copies `source_array` into the buffer, also between host and device."""
@@ -172,37 +149,6 @@ class Buffer:
             import torch
 
             torch.cuda.current_stream(self.array.device).synchronize()
-
-
-def _end_loan(key: Any) -> None:
-    _lent[key] -= 1
-    if _lent[key] <= 0:
-        del _lent[key]
-        _drop_if_unused(key)
-
-
-def _take_out(buffers: list[Buffer]) -> None:
-    """Removes buffers that are no longer idle from the lists of their keys."""
-    for buffer in buffers:
-        idle = BUFFER_CACHE.get(buffer._key, [])
-        idle[:] = [b for b in idle if b is not buffer]
-        _drop_if_unused(buffer._key)
-
-
-def _drop_if_unused(key: Any) -> None:
-    """Removes the key if it has neither idle nor lent buffers and there are many keys."""
-    if len(BUFFER_CACHE) > MOST_KEYS and key not in _lent and not BUFFER_CACHE.get(key, True):
-        BUFFER_CACHE.pop(key, None)
-
-
-def _bound_keys() -> None:
-    """Limits the number of keys. Call it after a key may have been added."""
-    if len(BUFFER_CACHE) == MOST_KEYS + 1:  # above that, keys are removed as soon as they are unused
-        # Iterates over a copy, because buffers that are garbage collected meanwhile remove keys too.
-        for key in [k for k in list(BUFFER_CACHE) if not BUFFER_CACHE.get(k, True) and k not in _lent]:
-            BUFFER_CACHE.pop(key, None)
-    while len(BUFFER_CACHE) > 2 * MOST_KEYS and (oldest := _idle_bytes.drop_oldest()):  # so that keys stay bounded
-        _take_out(oldest)
 
 
 @contextlib.contextmanager

@@ -11,18 +11,21 @@ with HaloDataTransformer.get(numpy, specs) as transformer:
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from damacy import _native
 from damacy.halo import _modules
 from damacy.halo._arrays import look
-from damacy.halo._crossing import STREAM_POOL, Crossing
-from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument
-from damacy.halo._many import pack_many, unpack_many
+from damacy.halo._errors import HaloError, InvalidArgument
 from damacy.halo._plans import INDICES_CACHE, num_threads, set_num_threads
 from damacy.halo._specs import HaloExchangeSpec, checked
 from damacy.halo.buffer import Buffer
+
+Bound = _native.BoundTransformer
+
+# Idle streams for copies between host and device, the most recently used one last. May be cleared at any time.
+STREAM_POOL: list[_native.CopyStream] = []
 
 
 class HaloDataTransformer(abc.ABC):
@@ -32,6 +35,8 @@ class HaloDataTransformer(abc.ABC):
     `synchronize`), then `finalize`. Any other order raises `HaloError`. Only one thread at a time may use a
     transformer.
     """
+
+    _lazy: _native.LazyStreams | None = None  # tests set it: replaces devices
 
     def __init__(
         self,
@@ -45,7 +50,8 @@ class HaloDataTransformer(abc.ABC):
         self._pack_buffer: Buffer | None = None
         self._unpack_buffer: Buffer | None = None
         self._finalized = False
-        self._prepare()
+        if self._on_device and self._lazy is None:
+            _modules.check_backend()
         self._x = list(exchange_descriptors_x)
         self._y = None if exchange_descriptors_y is None else list(exchange_descriptors_y)
         if not self._x:
@@ -56,18 +62,20 @@ class HaloDataTransformer(abc.ABC):
             raise InvalidArgument(f"wire {wire!r}: expected 'ndsl' or 'native'")
         self._native_wire = wire == "native"
         x, y = ([spec._native for spec in specs] for specs in (self._x, self._y or []))
-        self._native = _native.TransformerPlans(x, None if self._y is None else y, self._native_wire)
+        self._native = _native.HaloTransformer(
+            x, None if self._y is None else y, self._native_wire, self._on_device, self._lazy
+        )
         self._plans = {unpack: self._native.own(unpack) for unpack in (False, True)}
         allocator, dtype = _modules.allocator(np_module, self._on_device, device, self._x[0].specification.dtype)
         self._pack_buffer = self._take(allocator, self._native.buffer_elements(False), dtype)
         self._unpack_buffer = self._take(allocator, self._native.buffer_elements(True), dtype)
         self._tokens = (self._pack_buffer._token, self._unpack_buffer._token)
+        self._native.hold(self._pack_buffer, self._unpack_buffer)
 
-    _on_device = False
-
+    @property
     @abc.abstractmethod
-    def _prepare(self) -> None:
-        """Initialises the attributes of a subclass."""
+    def _on_device(self) -> bool:
+        """Whether messages are in device memory."""
 
     @staticmethod
     def get(
@@ -94,38 +102,11 @@ class HaloDataTransformer(abc.ABC):
             buffer.finalize_memory_transfer()
         return buffer
 
-    def _gather(self, quantities_x: Sequence[Any], quantities_y: Sequence[Any] | None) -> _native.HaloArrays:
-        if self._finalized:
-            raise HaloError("this halo transformer is finalized")
-        return _native.gather_quantities(self._native, quantities_x, quantities_y, look)
-
-    def _buffer(self, unpack: bool) -> Any:
-        return self._unpack_buffer if unpack else self._pack_buffer
-
-    def _copies(self, unpack: bool, arrays: _native.HaloArrays) -> _native.BoundCopies:
-        return self._native.bind(unpack, arrays, self._message_address(unpack, arrays))
-
-    def _message_address(self, unpack: bool, arrays: _native.HaloArrays) -> int:
-        return int(self._buffer(unpack).address)
-
-    @abc.abstractmethod
-    def _bound(self, unpack: bool, arrays: _native.HaloArrays, copies: Any) -> Callable[[Any, Any], None]:
-        """A function of a stream, and of streams to wait for, that runs or enqueues the copies."""
-
-    def _call(self, unpack: bool, quantities_x: Any, quantities_y: Any, stream: Any, after: Any = None) -> None:
-        arrays = self._gather(quantities_x, quantities_y)
-        self._check_place(arrays)
-        self._bound(unpack, arrays, self._copies(unpack, arrays))(stream, after)
-
-    @abc.abstractmethod
-    def _check_place(self, arrays: _native.HaloArrays) -> None:
-        """Raises for arrays in memory that this class does not support."""
-
     def async_pack(
         self, quantities_x: Sequence[Any], quantities_y: Sequence[Any] | None = None, *, stream: Any = None
     ) -> None:
         """Fills the pack buffer from the quantities."""
-        self._call(False, quantities_x, quantities_y, stream)
+        self._native.run(False, quantities_x, quantities_y, stream, None)
 
     def async_unpack(
         self,
@@ -136,30 +117,29 @@ class HaloDataTransformer(abc.ABC):
         after: Any = None,
     ) -> None:
         """Copies the unpack buffer to the quantities, after the work of `stream` and of the streams in `after`."""
-        self._call(True, quantities_x, quantities_y, stream, after)
+        self._native.run(True, quantities_x, quantities_y, stream, after)
 
     def bind(self, quantities_x: Sequence[Any], quantities_y: Sequence[Any] | None = None) -> Bound:
-        """Checks the arrays once and keeps them, which makes each later call cheaper."""
-        return Bound(self, self._gather(quantities_x, quantities_y))
+        """Checks the arrays once and keeps them, which makes each later call cheaper: `.pack(stream)` and
+        `.unpack(stream, after)` of the result are as `async_pack` and `async_unpack`."""
+        return self._native.bind(self._native.gather(quantities_x, quantities_y, look))
 
-    def synchronize(self) -> None:  # noqa: B027  on the host there is nothing to wait for
+    def synchronize(self) -> None:
         """Waits on the host until this transformer's work is complete."""
-
-    def _ordered(self, stream: Any) -> None:
-        self.synchronize()
+        self._native.synchronize()
 
     def get_pack_buffer(self, *, stream: Any = None) -> Buffer:
         """The buffer of packed bytes. Waits until they are complete; with `stream`, only that stream waits."""
         if self._pack_buffer is None:
             raise HaloError("Send buffer can't be retrieved before allocate()")
-        self._ordered(stream)
+        self._native.order(stream)
         return self._pack_buffer
 
     def get_unpack_buffer(self, *, stream: Any = None) -> Buffer:
         """The buffer for received bytes. It may be overwritten at once; with `stream`, by later work of that stream."""
         if self._unpack_buffer is None:
             raise HaloError("Recv buffer can't be retrieved before allocate()")
-        self._ordered(stream)
+        self._native.order(stream)
         return self._unpack_buffer
 
     def ready(self) -> bool:
@@ -174,13 +154,14 @@ class HaloDataTransformer(abc.ABC):
         if self._pack_buffer is None or self._unpack_buffer is None:
             return
         self.synchronize()
+        self._native.close()
         self._pack_buffer._release(self._tokens[0])
         self._unpack_buffer._release(self._tokens[1])
         self._pack_buffer = self._unpack_buffer = None
 
     def describe(self) -> str:
         """One line per copy (slots, bytes, path, tiles), then totals."""
-        return self._native.describe(self._on_device).rstrip()
+        return self._native.describe().rstrip()
 
     def __enter__(self) -> HaloDataTransformer:
         return self
@@ -196,61 +177,11 @@ class HaloDataTransformer(abc.ABC):
             return
 
 
-class Bound:
-    """A transformer with its arrays, which were checked once; `.pack()` and `.unpack()` run without more checks."""
-
-    def __init__(self, transformer: HaloDataTransformer, arrays: _native.HaloArrays) -> None:
-        self._transformer = transformer
-        self._arrays = arrays
-        transformer._check_place(arrays)
-        self._ways = {}
-        for unpack in (False, True) if arrays.is_writable else (False,):
-            self._ways[unpack] = transformer._bound(unpack, arrays, transformer._copies(unpack, arrays))
-
-    def pack(self, stream: Any = None) -> None:
-        """As `async_pack`."""
-        if self._transformer._finalized:
-            raise HaloError("this halo transformer is finalized")
-        self._ways[False](stream, None)
-
-    def unpack(self, stream: Any = None, after: Any = None) -> None:
-        """As `async_unpack`."""
-        if self._transformer._finalized:
-            raise HaloError("this halo transformer is finalized")
-        if True not in self._ways:
-            self._arrays.check_writable()
-        self._ways[True](stream, after)
-
-
 class HaloDataTransformerCPU(HaloDataTransformer):
     """For messages in host memory: work is complete when a call returns. Arrays in device memory are packed there and
     the message is copied once."""
 
-    def _prepare(self) -> None:
-        self._crossings: dict[tuple[bool, int], Crossing] = {}  # by direction and device
-
-    def _check_place(self, arrays: _native.HaloArrays) -> None:
-        """Supports arrays in any memory."""
-
-    def _crossing(self, unpack: bool, device: int) -> Crossing:
-        found = self._crossings.get((unpack, device))
-        if found is None:
-            found = self._crossings[unpack, device] = Crossing(device, self._buffer(unpack))
-        return found
-
-    def _message_address(self, unpack: bool, arrays: _native.HaloArrays) -> int:
-        near = self._buffer(unpack) if arrays.device is None else self._crossing(unpack, arrays.device)
-        return near.address
-
-    def _bound(self, unpack: bool, arrays: _native.HaloArrays, copies: Any) -> Callable[[Any, Any], None]:
-        if arrays.device is None:
-            return lambda stream, after: copies.run(num_threads())
-        crossing = self._crossing(unpack, arrays.device)
-        return crossing.unpacking(arrays, copies) if unpack else crossing.packing(arrays, copies)
-
-    def finalize(self) -> None:
-        super().finalize()
-        self._crossings.clear()
+    _on_device = False
 
 
 class HaloDataTransformerGPU(HaloDataTransformer):
@@ -258,24 +189,15 @@ class HaloDataTransformerGPU(HaloDataTransformer):
 
     _on_device = True
 
-    def _prepare(self) -> None:
-        self._queue = _modules.device_queue()
 
-    def _check_place(self, arrays: _native.HaloArrays) -> None:
-        if arrays.device is None:
-            raise DtypeMismatch("the GPU transformer needs arrays in device memory; these are in host memory")
+def pack_many(items: Sequence[tuple[Any, Any, Any]], *, stream: Any = None) -> None:
+    """Packs for several (transformer, quantities_x, quantities_y) in one launch."""
+    _native.run_transformers([(t._native, x, y) for t, x, y in items], False, stream, None)
 
-    def _bound(self, unpack: bool, arrays: _native.HaloArrays, copies: Any) -> Callable[[Any, Any], None]:
-        return self._queue.bound(arrays, copies, self._buffer(unpack))
 
-    def synchronize(self) -> None:
-        self._queue.synchronize()
-
-    def _ordered(self, stream: Any) -> None:
-        if stream is None:
-            self._queue.synchronize()
-        else:
-            self._queue.make_wait(stream)
+def unpack_many(items: Sequence[tuple[Any, Any, Any]], *, stream: Any = None, after: Any = None) -> None:
+    """Unpacks for several (transformer, quantities_x, quantities_y) in one launch."""
+    _native.run_transformers([(t._native, x, y) for t, x, y in items], True, stream, after)
 
 
 __all__ = [
@@ -285,6 +207,7 @@ __all__ = [
     "HaloDataTransformerCPU",
     "HaloDataTransformerGPU",
     "HaloExchangeSpec",
+    "num_threads",
     "pack_many",
     "set_num_threads",
     "unpack_many",

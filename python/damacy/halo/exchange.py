@@ -1,5 +1,5 @@
-"""Exchanges halos between ranks: packs, sends and receives by a transport, unpacks. Knows arrays and buffers; the order
-of steps is the native library's. Knows neither the contents of messages (exchange_plan) nor how bytes are sent
+"""Exchanges halos between ranks: packs, sends and receives by a transport, unpacks. Knows arrays; buffers and the order
+of steps are the native library's. Knows neither the contents of messages (exchange_plan) nor how bytes are sent
 (transports).
 
     exchanger = Exchanger(plan, MPI(comm))
@@ -11,52 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from damacy import _native
-from damacy.halo._arrays import layout_of, look
+from damacy.halo._arrays import current_stream_on, look
 from damacy.halo._plans import num_threads
-from damacy.halo.exchange_plan import ExchangePlan, Field
-
-
-def _allocate(field: Field, size: int) -> Any:
-    """`size` bytes, on the host or on the device of the field."""
-    if field.library == "torch":
-        import torch
-
-        if field.device is None:
-            return torch.zeros(size, dtype=torch.uint8)
-        zeros = torch.zeros(size, dtype=torch.uint8, device=f"cuda:{field.device}")
-        torch.cuda.current_stream(zeros.device).synchronize()
-        return zeros
-    if field.library == "cupy":
-        import cupy
-
-        with cupy.cuda.Device(field.device):
-            zeros = cupy.zeros(size, dtype="uint8")
-            cupy.cuda.get_current_stream().synchronize()
-            return zeros
-    if field.device is not None:
-        from damacy._device.array import asarray
-
-        return asarray(np.zeros(size, np.uint8), device=field.device)
-    return np.zeros(size, np.uint8)
-
-
-def _places(buffers: dict[int, Any]) -> dict[int, tuple[int, int]]:
-    layouts = {peer: layout_of(buffer) for peer, buffer in buffers.items()}
-    return {peer: (layout.address, layout.nbytes) for peer, layout in layouts.items()}
-
-
-class _Round:
-    """Buffers of one phase in one slot. Several slots let several exchanges be in flight."""
-
-    def __init__(self, like: Field, bytes_to: dict[int, int], bytes_from: dict[int, int]) -> None:
-        self.send = {peer: _allocate(like, size) for peer, size in bytes_to.items()}
-        self.receive = {peer: _allocate(like, size) for peer, size in bytes_from.items()}
-
-        # address and bytes, of the buffers that are sent and of those that are received
-        self.places = _places(self.send), _places(self.receive)
+from damacy.halo.exchange_plan import ExchangePlan
 
 
 class Token:
@@ -81,7 +39,7 @@ class BoundExchange:
             make = self._exchanger._way
             ways = [
                 [make(self._arrays, c) for c in pair]
-                for pair in self._exchanger._copies.bind(slot, self._arrays.addresses)
+                for pair in self._exchanger._rounds.bind(slot, self._arrays.addresses)
             ]
             self._ways[slot] = ways
         return ways
@@ -109,16 +67,16 @@ class Exchanger:
     that are ahead are kept for the next `start`. If an exchange fails later, peers already have messages of it. The
     exchanger then refuses every call except `close`."""
 
+    _lazy: _native.LazyStreams | None = None  # tests set it: replaces devices
+
     def __init__(self, plan: ExchangePlan, transport: Any, *, depth: int = 2) -> None:
         self._steps = _native.ExchangeSteps(plan._native, depth)
         self.plan = plan
         self.depth = depth
-        self._copies = _native.ExchangeCopies(plan._native, depth)
-        sizes = [self._copies.message_bytes(phase) for phase in range(len(plan.phases))]
-        self._rounds = [[_Round(plan.fields[0], *pair) for pair in sizes] for _ in range(depth)]
-        for slot, phases in enumerate(self._rounds):
-            for phase, buffers in enumerate(phases):
-                self._copies.set_messages(slot, phase, buffers.places)
+        field = plan.fields[0]
+        self._rounds = _native.ExchangeRounds(
+            plan._native, depth, field.device, current_stream_on(field.library, field.device), self._lazy
+        )
         self._channels = transport.open(plan.rank, self._rounds)
         self._queue: _native.HaloQueue | None = None
         try:
@@ -139,8 +97,8 @@ class Exchanger:
         if arrays.device is None:
             return lambda stream: copies.run(num_threads())
         if self._queue is None:
-            self._queue = _native.HaloQueue()
-        return self._queue.bound(arrays, copies, None)
+            self._queue = _native.HaloQueue(self._lazy)
+        return self._queue.bound(arrays, copies)
 
     def start(self, arrays: Sequence[Any], *, stream: Any = None) -> Token:
         """Posts the receives, packs, and sends. The halos are valid after `finish`."""

@@ -77,7 +77,7 @@ class Links:
 def native_links(topology: Any, rank: int, width: Any) -> _native.RankLinks:
     """The links of a rank in the native library's form. `topology` may be of any class that has `links` and `dims`."""
     if isinstance(topology, (Cartesian, CubedSphere)):
-        return topology._native_links(rank, width)
+        return _native.rank_links(topology, rank, width)
     links = [(k.peer, k.side, k.peer_side, k.rotation, k.send, k.receive, k.phase) for k in topology.links(rank, width)]
     return _native.RankLinks.given(links, topology.dims)
 
@@ -98,7 +98,7 @@ class Cartesian(_native.Cartesian):
         """The links of `rank`: boxes that it receives into its ghost cells, and boxes that it sends to others.
 
         `width`: halo cells, one number or a number or pair for each dimension."""
-        return [Link(*link) for link in self._native_links(rank, width).links]
+        return [Link(*link) for link in _native.rank_links(self, rank, width).links]
 
 
 class CubedSphere(_native.CubedSphere):
@@ -112,7 +112,7 @@ class CubedSphere(_native.CubedSphere):
 
     def links(self, rank: int, width: Any = None) -> list[Link]:
         """The links across edges and corners; boxes follow from the sides."""
-        return [Link(*link) for link in self._native_links(rank, width).links]
+        return [Link(*link) for link in _native.rank_links(self, rank, width).links]
 
 
 def check_symmetric(topology: Any, width: Any = 1) -> None:

@@ -63,7 +63,8 @@ class PadPlan:
 
     def sized(self, shape: tuple[int, ...]) -> Cartesian:
         """The topology, with blocks of the tensor's size if it has no sizes."""
-        return self.topology.with_sizes([shape[self.dims.index(d)] for d in self.topology.dims])
+        sized: Cartesian = self.topology.with_sizes([shape[self.dims.index(d)] for d in self.topology.dims])
+        return sized
 
     def _is_ambiguous(self, shape: tuple[int, ...]) -> bool:
         """Whether a rank has one cell along a decomposed dimension. Strides then do not tell the memory order of its

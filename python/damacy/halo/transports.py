@@ -1,4 +1,4 @@
-"""Transports for messages: within a process (`_local`), by NCCL (`_nccl`), by MPI, by torch.distributed. Knows how each
+"""Transports for messages: within a process, by NCCL (`_nccl`), by MPI, by torch.distributed. Knows how each
 library makes and starts requests; not the contents of messages. Tags, order and timeouts are the native library's."""
 
 from __future__ import annotations
@@ -6,28 +6,47 @@ from __future__ import annotations
 import datetime
 import time
 import warnings
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from damacy import _native
-from damacy.halo._arrays import layout_of
-from damacy.halo._errors import InvalidArgument, Unsupported
-from damacy.halo._local import Local, buffers_of
+from damacy.halo._errors import InvalidArgument
 from damacy.halo._nccl import NCCL
 
-
-def _host_view(buffer: Any) -> np.ndarray:
-    if isinstance(buffer, np.ndarray):
-        return buffer
-    view: np.ndarray[Any, Any] = np.frombuffer(buffer, np.uint8) if isinstance(buffer, memoryview) else buffer.numpy()
-    return view
+_LOCAL_TIMEOUT_S = 60.0
+# (peer, buffer, tag). Buffers are of host memory, or of a device's for a CUDA-aware MPI.
+_Messages = Sequence[tuple[int, Any, int]]
 
 
 def _check_rank(rank: int, own: int) -> None:
     if rank != own:
         raise InvalidArgument(f"expected a plan of rank {own} (got one of rank {rank})")
+
+
+class Local:
+    """A transport for `n` ranks in one process. The exchangers of all ranks open the same `Local`.
+
+    One thread may start the exchanges of all ranks and then finish them. With a thread for each rank, `exchange` works
+    too. Each rank may use its own CUDA stream, the current one or `stream=`. Events order messages between streams; the
+    host does not wait.
+    """
+
+    def __init__(self, n: int) -> None:
+        if n < 1:
+            raise InvalidArgument(f"{n} ranks")
+        self.size = n
+        self._native = _native.LocalTransport(n, _LOCAL_TIMEOUT_S)
+
+    @property
+    def _mail(self) -> int:
+        """Messages that were sent and not yet received."""
+        return self._native.waiting
+
+    def open(self, rank: int, rounds: _native.ExchangeRounds) -> _native.MessageChannels:
+        return self._native.open(rank, rounds)
 
 
 class _OwnComm:
@@ -40,6 +59,12 @@ class _OwnComm:
 
         self.comm, self.keep = comm.Dup(), False
         self._is_finalized = mpi.Is_finalized
+
+    def requests(self, send: _Messages, receive: _Messages) -> _MpiRequests:
+        return _MpiRequests(self, send, receive)
+
+    def leave_messages(self) -> None:
+        self.keep = True
 
     def __del__(self) -> None:
         if hasattr(self, "comm") and not self.keep and not self._is_finalized():
@@ -59,116 +84,35 @@ class MPI:
         self._timeout_s = timeout_s
         self._tags = _native.mpi_tags()
 
-    def open(self, rank: int, rounds: Any) -> _native.MessageChannels:
+    def open(self, rank: int, rounds: _native.ExchangeRounds) -> _native.MessageChannels:
         _check_rank(rank, self._own.comm.Get_rank())
-        library = _MpiLibrary(self._own, self._cuda_aware)
-        return _native.message_channels(library, rounds, rank, self._tags, self._timeout_s)
-
-
-class _Staged:
-    """A buffer for MPI: itself, or a copy in host memory."""
-
-    def __init__(self, buffer: Any, cuda_aware: bool) -> None:
-        self.buffer = buffer
-        self.on_device = layout_of(buffer).device is not None
-        if not self.on_device:
-            self.seen = _host_view(buffer)
-        elif cuda_aware:
-            self.seen = buffer
-        elif hasattr(buffer, "pin_memory"):
-            import torch
-
-            self._host = torch.zeros(buffer.shape, dtype=torch.uint8).pin_memory()
-            self.seen = self._host.numpy()
-        else:
-            import cupyx
-
-            self.seen = self._host = cupyx.zeros_pinned(buffer.shape, dtype="uint8")
-        self.staged = self.on_device and not cuda_aware
-
-    def up(self) -> None:
-        if self.staged:
-            self.buffer.copy_(self._host) if hasattr(self.buffer, "copy_") else self.buffer.set(self._host)
-
-    def down(self) -> None:
-        if self.staged:
-            self._host.copy_(self.buffer) if hasattr(self.buffer, "copy_") else self.buffer.get(out=self._host)
-
-
-_unsent: list[Any] = []  # buffers that MPI may still read; never freed
-
-
-class _MpiLibrary:
-    """Makes the requests of one exchanger."""
-
-    def __init__(self, own: _OwnComm, cuda_aware: bool) -> None:
-        self._own, self._cuda_aware = own, cuda_aware
-
-    def requests(
-        self, send: dict[int, Any], receive: dict[int, Any], send_tags: dict[int, int], receive_tag: int
-    ) -> _MpiRequests:
-        sent = {peer: _Staged(buffer, self._cuda_aware) for peer, buffer in send.items()}
-        received = {peer: _Staged(buffer, self._cuda_aware) for peer, buffer in receive.items()}
-        return _MpiRequests(self._own, sent, received, send_tags, receive_tag)
-
-    def leave_messages(self) -> None:
-        self._own.keep = True
+        return _native.message_channels(self._own, rounds, rank, self._tags, self._timeout_s, self._cuda_aware)
 
 
 class _MpiRequests:
     """Persistent requests."""
 
-    def __init__(
-        self,
-        own: _OwnComm,
-        sent: dict[int, _Staged],
-        received: dict[int, _Staged],
-        send_tags: dict[int, int],
-        receive_tag: int,
-    ) -> None:
+    def __init__(self, own: _OwnComm, send: _Messages, receive: _Messages) -> None:
         from mpi4py import MPI as mpi
 
-        self._mpi, self._own, self._sent, self._received = mpi, own, sent, received
-        self._sends = [own.comm.Send_init([b.seen, mpi.BYTE], dest=p, tag=send_tags[p]) for p, b in sent.items()]
-        self._receives = [
-            own.comm.Recv_init([b.seen, mpi.BYTE], source=p, tag=receive_tag) for p, b in received.items()
-        ]
+        self._mpi, self._own, self._peers = mpi, own, [peer for peer, _, _ in receive]
+        self._sends = [own.comm.Send_init([b, mpi.BYTE], dest=peer, tag=tag) for peer, b, tag in send]
+        self._receives = [own.comm.Recv_init([b, mpi.BYTE], source=peer, tag=tag) for peer, b, tag in receive]
 
     def post(self) -> None:
-        if not any(staged.staged for staged in self._received.values()):
-            self._wait_for_device(self._received)  # unpacking of the last messages may still run
         self._mpi.Prequest.Startall(self._receives)
 
     def send(self) -> None:
-        for staged in self._sent.values():
-            staged.down()
-        self._wait_for_device(self._sent)
         self._mpi.Prequest.Startall(self._sends)
-
-    @staticmethod
-    def _wait_for_device(buffers: dict[int, _Staged]) -> None:
-        """Waits on the host, because MPI does not know streams."""
-        first = next(iter(buffers.values()), None)
-        if first is not None and first.on_device:
-            if hasattr(first.buffer, "pin_memory"):
-                import torch
-
-                torch.cuda.current_stream(first.buffer.device).synchronize()
-            else:
-                import cupy
-
-                cupy.cuda.get_current_stream().synchronize()
 
     def wait_received(self) -> None:
         self._mpi.Request.Waitall(self._receives)
-        for staged in self._received.values():
-            staged.up()
 
     def wait_sent(self) -> None:
         self._mpi.Request.Waitall(self._sends)
 
     def missing(self) -> list[int]:
-        return [peer for peer, request in zip(self._received, self._receives) if not request.Test()]
+        return [peer for peer, request in zip(self._peers, self._receives) if not request.Test()]
 
     def cancel(self) -> bool:
         """Peers that wait for messages in flight on this communicator get none. False if MPI may still read some."""
@@ -184,7 +128,6 @@ class _MpiRequests:
         unused = all([request.Test() for request in sends])
         if not unused:
             self._own.keep = True
-            _unsent.append(self._sent)
         for request in (*sends, *receives):
             request.Free()
         return unused
@@ -214,59 +157,42 @@ class TorchDistributed:
         self._tags = _native.mpi_tags()
         self._nccl: NCCL | None = None
 
-    def open(self, rank: int, rounds: Any) -> _native.MessageChannels:
+    def open(self, rank: int, rounds: _native.ExchangeRounds) -> _native.MessageChannels:
         import torch.distributed as dist
 
         _check_rank(rank, dist.get_rank(self._group))
         if dist.get_backend(self._group) == "nccl":
             if self._nccl is None:
-                device = next((layout_of(buffer).device for buffer in buffers_of(rounds)), None)
-                self._nccl = NCCL(self._group, device=device, timeout_s=self._timeout_s)
+                self._nccl = NCCL(self._group, device=rounds.device, timeout_s=self._timeout_s)
             return self._nccl.open(rank, rounds)
         return _native.message_channels(self, rounds, rank, self._tags, self._timeout_s)
 
-    def requests(
-        self, send: dict[int, Any], receive: dict[int, Any], send_tags: dict[int, int], receive_tag: int
-    ) -> _TorchRequests:
-        return _TorchRequests(self._group, send, receive, send_tags, receive_tag, self._timeout_s)
+    def requests(self, send: _Messages, receive: _Messages) -> _TorchRequests:
+        return _TorchRequests(self._group, send, receive, self._timeout_s)
 
     def leave_messages(self) -> None:
         """Does nothing: no later exchanger can use the group."""
 
 
-def _tensor_of(buffer: Any) -> Any:
-    import torch
-
-    if isinstance(buffer, torch.Tensor):
-        return buffer
-    if not isinstance(buffer, (np.ndarray, memoryview)):
-        raise Unsupported(f"torch.distributed cannot send a {type(buffer).__name__}")
-    return torch.from_numpy(_host_view(buffer))
-
-
 class _TorchRequests:
     """Sends and receives that start in one batch."""
 
-    def __init__(
-        self,
-        group: Any,
-        send: dict[int, Any],
-        receive: dict[int, Any],
-        send_tags: dict[int, int],
-        receive_tag: int,
-        timeout_s: float,
-    ) -> None:
+    def __init__(self, group: Any, send: _Messages, receive: _Messages, timeout_s: float) -> None:
+        import torch
         import torch.distributed as dist
 
         self._dist, self._timeout_s = dist, timeout_s
-        self._peers = (*receive, *send)
+        self._peers = [peer for peer, _, _ in (*receive, *send)]
         self._operations = [
-            dist.P2POp(call, _tensor_of(buffer), int(dist.get_global_rank(group, peer)), group, tag_of(peer))
-            for call, buffers, tag_of in (
-                (dist.irecv, receive, lambda peer: receive_tag),
-                (dist.isend, send, send_tags.__getitem__),
+            dist.P2POp(
+                call,
+                torch.from_numpy(np.frombuffer(buffer, np.uint8)),
+                int(dist.get_global_rank(group, peer)),
+                group,
+                tag,
             )
-            for peer, buffer in buffers.items()
+            for call, messages in ((dist.irecv, receive), (dist.isend, send))
+            for peer, buffer, tag in messages
         ]
         self._works: list[Any] = []
 
