@@ -162,11 +162,17 @@ DEVICE_READ_FAULTS = [  # single reads of zarr-python, and device arrays
     ("a queue does not wait for others' work", "copy/device_queue.cpp", "  stream_->wait(event);\n", ""),
 ]
 SLOT_WAIT = "    if (slot_->ready().ready()) return;\n    slot_->ready().wait();\n"
-PRODUCER_WAIT = "    if (before.state() != before_.state()) awaited_.push_back(before);\n"
+PRODUCER_WAIT = "    awaited_.push_back(on.before);\n"
 GROUP_FAILS = "  } catch (...) {\n    staged_->fail(std::current_exception());\n  }\n  staged_.reset();\n"
 FILE_FAULTS = [  # file I/O
     ("a slot is filled before it was copied", "fileio/staged_runs.cpp", SLOT_WAIT, "    return;\n"),
     ("copies do not wait for the producer", "fileio/staged_runs.cpp", PRODUCER_WAIT, ""),
+    (
+        "an event stands for one of another stream",
+        "fileio/staged_runs.cpp",
+        "on.on_legacy_by != std::thread::id() && ",
+        "",
+    ),
     (
         "each small read wakes a worker",
         "fileio/io_pool.cpp",
@@ -200,6 +206,24 @@ FILE_FAULTS = [  # file I/O
     ("a slot is written before it was filled", "fileio/staged_runs.cpp", "      now.slot->ready().wait();\n", ""),
     ("copies are not reported", "fileio/staged_runs.cpp", "    if (has_copied_) report();\n", ""),
     ("a group leaves copies out", "fileio/staged_runs.cpp", "    staged_->flush();\n", ""),
+    (
+        "a small read takes bytes of another place",
+        "fileio/staged_runs.cpp",
+        "run.offset == ahead_.offset && size_of(run)",
+        "size_of(run)",
+    ),
+    (
+        "a small read takes the bytes of another file",
+        "fileio/staged_runs.cpp",
+        "next.file == read.file && next.offset",
+        "next.offset",
+    ),
+    (
+        "an error behind a small read is its own",
+        "fileio/staged_runs.cpp",
+        "      if (own < some) {  // an error",
+        "      if (own < some || moved.error != 0) {  // an error",
+    ),
     (
         "a group hides that its copies failed",
         "fileio/staged_runs.cpp",

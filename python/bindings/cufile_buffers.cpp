@@ -137,7 +137,7 @@ void HeldBuffer::place(std::uint64_t pointer, std::uint64_t size, bool on_device
   if (!before)
     throw_object(exception_object(std::make_exception_ptr(
         Error(Status::cuda, "the stream is capturing a graph: file I/O cannot be captured", "capture"))));
-  memory_.device = std::make_shared<OnDevice>(OnDevice{std::move(device), *before});
+  memory_.device = std::make_shared<OnDevice>(OnDevice{std::move(device), *before, recorder_on(stream_)});
 }
 
 void HeldBuffer::take(nb::handle object, nb::handle stream) {

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "bindings.h"
 #include "buffer_view.h"
+#include "damacy/core/one_or_more.h"
 #include "damacy/fileio/file_requests.h"
 
 namespace damacy::python {
@@ -45,7 +45,7 @@ class HeldBuffer {
 // The buffers of one request. They are released together, by the thread that gets the result or by the callback thread.
 // The last owner may be a thread without the GIL: the destructor takes it.
 struct HeldBuffers {
-  std::vector<HeldBuffer> all;
+  OneOrMore<HeldBuffer> all;
   HeldBuffers() = default;
   HeldBuffers(const HeldBuffers&) = delete;
   HeldBuffers& operator=(const HeldBuffers&) = delete;

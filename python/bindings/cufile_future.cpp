@@ -36,7 +36,7 @@ HeldBuffers::~HeldBuffers() {
   if (all.empty()) return;
   const PythonAccess access;
   if (!access) {
-    static_cast<void>(std::make_unique<std::vector<HeldBuffer>>(std::move(all)).release());
+    static_cast<void>(std::make_unique<OneOrMore<HeldBuffer>>(std::move(all)).release());
     return;
   }
   const GilAcquire gil;

@@ -13,7 +13,7 @@
 namespace damacy {
 namespace {
 
-std::vector<std::shared_ptr<Device>> devices_of(const FileMemory& memory) {
+OneOrMore<std::shared_ptr<Device>> devices_of(const FileMemory& memory) {
   if (memory.device == nullptr) return {};
   return {memory.device->device};
 }
@@ -32,7 +32,7 @@ class Gather {
     request_.ranges.push_back({in_file, in_memory, offset, memory.size, memory.data});
   }
   IOFuture begin() {
-    std::vector<std::shared_ptr<Device>> devices;
+    OneOrMore<std::shared_ptr<Device>> devices;
     for (const auto& on : request_.devices) devices.push_back(on->device);
     auto operation = begin_gather(std::move(request_));
     return {std::move(operation), std::move(devices)};

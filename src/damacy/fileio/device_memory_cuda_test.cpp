@@ -1,6 +1,11 @@
 // File I/O into the memory of CUDA's device over a driver without a GPU: whose context is used, what a failing call
 // leaves behind.
+#include <array>
+#include <chrono>
 #include <fstream>
+#include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include <fcntl.h>
@@ -9,6 +14,7 @@
 #include "damacy/core/error.h"
 #include "damacy/device/cuda/cuda_device.h"
 #include "damacy/fileio/file_requests.h"
+#include "damacy/fileio/io_pool.h"
 #include "damacy/fileio/staging.h"
 #include "fakes/libcuda/fake_cuda.h"
 #include "fakes/temp_dir.h"
@@ -90,6 +96,62 @@ TEST_F(DeviceMemoryTest, any_failing_call_is_an_error_or_no_matter_and_leaves_no
   EXPECT_LT(n, 400U);
   EXPECT_EQ(read(device, memory.data(), 300'000)->count(), 300'000U);
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), memory.data()));
+}
+
+TEST_F(DeviceMemoryTest, small_reads_ask_the_driver_seldom) {
+  constexpr std::size_t kReads = 4, kSize = 16 << 10;
+  const auto device = cuda::bind_primary(api, 0);
+  HostBuffer memory(device->device_memory(), kReads * kSize);
+  const auto file = File::open({path, AT_FDCWD}, OpenFlags::parse("r"));
+  const auto calls_of = [&](const std::function<void()>& body) {
+    std::map<std::string, std::uint64_t> calls;
+    constexpr std::array kNames{"",
+                                "cuPointerGetAttributes",
+                                "cuCtxPushCurrent",
+                                "cuStreamIsCapturing",
+                                "cuEventCreate",
+                                "cuEventRecord",
+                                "cuStreamWaitEvent",
+                                "cuMemcpyAsync",
+                                "cuEventQuery"};
+    for (const char* name : kNames) calls[name] -= fake.calls(name);
+    body();
+    for (const char* name : kNames) calls[name] += fake.calls(name);
+    return calls;
+  };
+  std::vector<std::shared_ptr<Operation>> operations;
+  const auto begin = [&] {
+    for (std::size_t i = 0; i < kReads; ++i) {
+      std::byte* const data = memory.data() + i * kSize;
+      const auto on = cuda::bind_pointer(api, reinterpret_cast<std::uint64_t>(data));
+      const OnDevice fenced{on, *on->try_fence(1), recorder_on(1)};
+      operations.push_back(
+          begin_request({file, Direction::read, i * kSize, {{data, kSize, std::make_shared<OnDevice>(fenced)}}, {}}));
+    }
+  };
+  const auto end = [&] {
+    for (const auto& operation : operations) EXPECT_TRUE(operation->wait(std::nullopt));
+    operations.clear();
+  };
+  IoPool::process().pause(true);
+  begin();  // which makes events, a block and its stream
+  IoPool::process().pause(false);
+  end();
+  IoPool::process().pause(true);
+  auto calls = calls_of(begin);
+  for (const char* name : {"cuPointerGetAttributes", "cuCtxPushCurrent", "cuStreamIsCapturing", "cuEventRecord"})
+    EXPECT_EQ(calls[name], kReads) << name;
+  EXPECT_EQ(calls[""] - calls["cuEventCreate"], 4 * kReads);
+  calls = calls_of([&] {
+    IoPool::process().pause(false);
+    for (const auto& operation : operations) EXPECT_TRUE(operation->wait(std::chrono::minutes(1)));
+  });
+  for (const char* name : {"cuStreamWaitEvent", "cuMemcpyAsync", "cuEventRecord"}) EXPECT_EQ(calls[name], 1U) << name;
+  EXPECT_EQ(calls["cuPointerGetAttributes"], 0U);
+  end();
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.begin() + kReads * kSize, memory.data()));
+  IoPool::process().replace_workers();
+  StagingPool::process().free_idle();
 }
 
 }  // namespace

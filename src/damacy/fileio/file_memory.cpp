@@ -13,7 +13,7 @@ std::shared_ptr<OnDevice> fenced(std::shared_ptr<Device> device, std::uint64_t s
   device->check_usable();
   auto before = device->try_fence(stream);
   if (!before) throw Error(Status::cuda, "the stream is capturing a graph: file I/O cannot be captured", "capture");
-  return std::make_shared<OnDevice>(OnDevice{std::move(device), std::move(*before)});
+  return std::make_shared<OnDevice>(OnDevice{std::move(device), std::move(*before), recorder_on(stream)});
 }
 
 }  // namespace

@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
+#include "damacy/core/one_or_more.h"
 #include "damacy/device/device.h"
 #include "damacy/fileio/file.h"
 #include "damacy/fileio/operation.h"
@@ -19,7 +21,15 @@ namespace damacy {
 struct OnDevice {
   std::shared_ptr<Device> device;
   Event before;  // copies from and to the memory wait for it
+  // The thread that recorded it on the legacy default stream, where what it records later comes after it. None: another
+  // stream, whose handle may come to stand for a new one.
+  std::thread::id on_legacy_by = {};
 };
+
+// For `on_legacy_by`: the calling thread if that stream is the legacy one.
+[[nodiscard]] inline std::thread::id recorder_on(std::uint64_t stream) noexcept {
+  return stream <= 1 ? std::this_thread::get_id() : std::thread::id();
+}
 
 // Consecutive bytes of memory. `device` null: the host's.
 struct FileMemory {
@@ -56,7 +66,7 @@ struct FileRequest {
   std::shared_ptr<File> file;
   Direction direction = Direction::read;
   std::uint64_t offset = 0;  // append files: counted from append_base() when writing
-  std::vector<FileMemory> memory;
+  OneOrMore<FileMemory> memory;
   RequestOptions options;
 };
 

@@ -2,6 +2,8 @@
 #include "damacy/fileio/io_pool.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -21,6 +23,7 @@ constexpr auto kTurn = std::chrono::milliseconds(1);  // a worker stays with one
 constexpr std::size_t kSmallAtOnce = 16;              // operations
 constexpr std::size_t kSmallBatch = 4;                // operations that may wait for each worker that runs others
 constexpr std::uint64_t kSmallBytes = 256 << 10;      // of them: what is staged stays in a core's cache
+constexpr std::size_t kMostSpare = 1024;              // places in queues, kept for later operations
 constexpr auto kSlow = std::chrono::microseconds(200);  // of one: longer than a read of the page cache takes
 
 }  // namespace
@@ -39,10 +42,14 @@ void IoPool::submit(std::shared_ptr<Operation> operation) {
   const std::uint64_t parts = operation->job().parts(), helpers = operation->helpers;
   Operation::QueuePlace& place = operation->place;
   place.queue = &at->operations;
-  place.at = at->operations.insert(at->operations.end(), std::move(operation));
+  if (spare_.empty()) spare_.emplace_back();
+  spare_.front() = std::move(operation);
+  place.at = spare_.begin();
+  at->operations.splice(at->operations.end(), spare_, spare_.begin());
   place.is_queued = true;
   if (paused_) return;
   if (parts > 1) return wake_some(parts, helpers);
+  if (are_soon_taken(*at, place.at)) return;  // what waited before it has its worker, or there was none
   const std::shared_ptr<Idle> next = next_to_wake();
   lock.unlock();
   if (next != nullptr) next->wake.notify_one();
@@ -50,7 +57,10 @@ void IoPool::submit(std::shared_ptr<Operation> operation) {
 
 void IoPool::take_out(Operation& operation) {
   operation.place.is_queued = false;
-  operation.place.queue->erase(operation.place.at);  // may end the operation
+  const auto at = operation.place.at;
+  spare_.splice(spare_.begin(), *operation.place.queue, at);
+  at->reset();  // may end the operation
+  if (spare_.size() > kMostSpare) spare_.pop_back();
 }
 
 void IoPool::forget(const Operation& operation) noexcept {
@@ -112,7 +122,7 @@ std::shared_ptr<Operation> IoPool::first_for(std::size_t index) {
   return nullptr;
 }
 
-bool IoPool::is_soon_taken(const Queue& queue) const {
+bool IoPool::are_soon_taken(const Queue& queue, Waiting::const_iterator first) const {
   if (small_is_slow_) return false;
   const auto takes = [&](const SmallWork& work, const Operation& operation) {
     return work.block_device == queue.block_device && work.index < operation.helpers;
@@ -120,7 +130,7 @@ bool IoPool::is_soon_taken(const Queue& queue) const {
   const auto busy = static_cast<std::size_t>(std::ranges::count_if(
       small_work_, [&](const SmallWork& work) { return work.block_device == queue.block_device; }));
   if (queue.operations.size() >= kSmallBatch * busy) return false;
-  return std::ranges::all_of(queue.operations, [&](const auto& operation) DAMACY_REQUIRES(mutex_) {
+  return std::all_of(first, queue.operations.end(), [&](const auto& operation) DAMACY_REQUIRES(mutex_) {
     return operation->is_small &&
            std::ranges::any_of(small_work_, [&](const SmallWork& work) { return takes(work, *operation); });
   });
@@ -129,7 +139,7 @@ bool IoPool::is_soon_taken(const Queue& queue) const {
 bool IoPool::needs_worker(std::size_t index) const {
   return std::ranges::any_of(queues_, [&](const Queue& queue) DAMACY_REQUIRES(mutex_) {
     const auto is_for = [&](const auto& operation) { return operation->helpers > index && operation->has_parts(); };
-    return std::ranges::any_of(queue.operations, is_for) && !is_soon_taken(queue);
+    return std::ranges::any_of(queue.operations, is_for) && !are_soon_taken(queue, queue.operations.begin());
   });
 }
 
@@ -253,9 +263,12 @@ void IoPool::run(Operation& operation, std::uint64_t generation) const {
 
 bool IoPool::run_small(const SmallParts& parts) {
   const auto began = std::chrono::steady_clock::now();
+  std::array<IoJob::Stretch, kSmallAtOnce> stretches;
+  const std::span expected(stretches.data(), parts.size());
+  std::ranges::transform(parts, stretches.begin(), [](const auto& part) { return part.first->job().stretch(); });
   {
     const detail::CountBatch counts;
-    const detail::StagedGroup group;  // of their copies
+    const detail::StagedGroup group(expected);  // of their copies
     for (const auto& [operation, part] : parts) operation->run(part);
   }
   for (const auto& [operation, part] : parts) operation->leave(part);

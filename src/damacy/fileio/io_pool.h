@@ -71,14 +71,15 @@ class IoPool {
   Work pick(std::size_t index) DAMACY_REQUIRES(mutex_);
   void claim_small(Queue& queue, std::size_t index, Work& work) DAMACY_REQUIRES(mutex_);
   // At most `most` parts of small operations that follow each other in a queue, which worker `index` may run.
-  static SmallParts claim_from(Waiting& waiting, Waiting::iterator first, std::size_t index, std::size_t most);
+  SmallParts claim_from(Waiting& waiting, Waiting::iterator first, std::size_t index, std::size_t most)
+      DAMACY_REQUIRES(mutex_);
   // How many small operations one of `threads` threads takes: its share of what waits, or a batch if they end fast.
   std::size_t small_share(const Waiting& waiting, std::size_t threads) const DAMACY_REQUIRES(mutex_);
   std::shared_ptr<Operation> first_for(std::size_t index) DAMACY_REQUIRES(mutex_);  // null: nothing for this worker
-  // Whether the operations that wait there are few, and can be left to workers that run small ones now.
-  bool is_soon_taken(const Queue& queue) const DAMACY_REQUIRES(mutex_);
+  // Whether few operations wait there, and those from `first` on can be left to workers that run small ones now.
+  bool are_soon_taken(const Queue& queue, Waiting::const_iterator first) const DAMACY_REQUIRES(mutex_);
   bool needs_worker(std::size_t index) const DAMACY_REQUIRES(mutex_);
-  static void take_out(Operation& operation);  // with the lock held
+  void take_out(Operation& operation) DAMACY_REQUIRES(mutex_);
   // An idle worker if there is work for it, unless another one is on its way: that one wakes the next. Small operations
   // wait until a batch of copies has come together, as long as they end fast and a worker will look for them. The
   // caller notifies it after it has unlocked the mutex, which the worker takes. Null: none.
@@ -97,6 +98,7 @@ class IoPool {
   std::atomic<std::uint64_t> wake_ups_{0};
   Condition left_;                                     // a worker is gone
   std::list<Queue> queues_ DAMACY_GUARDED_BY(mutex_);  // the next to be served first
+  Waiting spare_ DAMACY_GUARDED_BY(mutex_);            // places of operations that were taken out
   std::list<SmallWork> small_work_ DAMACY_GUARDED_BY(mutex_);
   bool small_is_slow_ DAMACY_GUARDED_BY(mutex_) = false;     // the last small operations waited for storage
   std::set<std::size_t> indices_ DAMACY_GUARDED_BY(mutex_);  // of workers alive

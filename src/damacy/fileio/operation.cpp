@@ -217,7 +217,7 @@ void Operation::run_all(const std::function<void()>& interrupted) {
   }
 }
 
-const std::vector<Event>& Operation::copies() const DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+const OneOrMore<Event>& Operation::copies() const DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   return outcome_.copies;  // none is added after parts_ended()
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "damacy/core/mutex.h"
+#include "damacy/core/one_or_more.h"
 #include "damacy/device/device.h"
 
 namespace damacy {
@@ -29,6 +30,15 @@ class IoJob {
   virtual std::uint64_t ranges() const noexcept { return 1; }
   virtual std::uint64_t range_bytes(std::uint64_t range) const noexcept = 0;
   virtual std::uint64_t block_device() const noexcept = 0;  // which queue it waits in
+  // Of a small read: consecutive bytes of a file, to be copied to a device. Reads whose bytes follow each other there
+  // may be made by one system call. `file` null: none.
+  struct Stretch {
+    const void* file = nullptr;
+    const void* device = nullptr;
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+  };
+  virtual Stretch stretch() const noexcept { return {}; }
   // Reports to `operation`: short_at(), failed(), copies_until().
   virtual void run(std::uint64_t part, Operation& operation) = 0;
   // The operation was cancelled: parts that run may end early, with any error.
@@ -85,7 +95,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   bool cancelled() const noexcept { return state_ == State::cancelled; }
   std::uint64_t count() const noexcept;  // bytes of all ranges
   std::vector<std::uint64_t> counts() const;
-  const std::vector<Event>& copies() const;  // after parts_ended()
+  const OneOrMore<Event>& copies() const;  // after parts_ended()
 
   // Called once when everything has ended, on the library's callback thread, or immediately if it has already ended.
   void when_done(std::function<void()> call);
@@ -136,7 +146,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
     bool cancel_asked DAMACY_GUARDED_BY(mutex) = false;
     std::uint64_t failed_at DAMACY_GUARDED_BY(mutex) = ~std::uint64_t{0};
     std::exception_ptr error DAMACY_GUARDED_BY(mutex);
-    std::vector<Event> copies DAMACY_GUARDED_BY(mutex);
+    OneOrMore<Event> copies DAMACY_GUARDED_BY(mutex);
     std::vector<std::function<void()>> calls DAMACY_GUARDED_BY(mutex);
     bool settled DAMACY_GUARDED_BY(mutex) = false;
   };
@@ -148,7 +158,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
 class IOFuture {
  public:
   // `devices`: those of the request's memory.
-  IOFuture(std::shared_ptr<Operation> operation, std::vector<std::shared_ptr<Device>> devices)
+  IOFuture(std::shared_ptr<Operation> operation, OneOrMore<std::shared_ptr<Device>> devices)
       : operation_(std::move(operation)), devices_(std::move(devices)) {}
   explicit IOFuture(std::uint64_t count) : count_(count) {}  // has ended already
 
@@ -171,7 +181,7 @@ class IOFuture {
   void check() const;
 
   std::shared_ptr<Operation> operation_;
-  std::vector<std::shared_ptr<Device>> devices_;
+  OneOrMore<std::shared_ptr<Device>> devices_;
   std::uint64_t count_ = 0;
 };
 

@@ -33,6 +33,10 @@ class TransferJob final : public IoJob {
   std::uint64_t parts() const noexcept override { return size_ / part_ + (size_ % part_ != 0 ? 1 : 0); }
   std::uint64_t range_bytes(std::uint64_t) const noexcept override { return size_; }
   std::uint64_t block_device() const noexcept override { return request_.file->block_device(); }
+  Stretch stretch() const noexcept override {
+    if (request_.memory.size() != 1 || request_.memory[0].device == nullptr) return {};
+    return {request_.file.get(), request_.memory[0].device->device.get(), request_.offset, size_};
+  }
 
   void run(std::uint64_t part, Operation& operation) override {
     const std::uint64_t begin = part * part_;

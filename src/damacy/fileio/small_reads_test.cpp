@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <thread>
@@ -33,6 +35,7 @@ class FailingDevice final : public testing::ForwardingDevice {
     return std::make_unique<FailingStream>(inner().make_stream(), *this);
   }
   std::atomic<int> copies{1 << 30}, events{1 << 30};
+  std::atomic<int> waits{0};
 
  private:
   class FailingStream final : public Stream {
@@ -45,7 +48,10 @@ class FailingDevice final : public testing::ForwardingDevice {
     void fill(std::span<std::byte> dst, std::byte value) override { inner_->fill(dst, value); }
     void host_task(std::function<void()> task) override { inner_->host_task(std::move(task)); }
     void enqueue(Work work) override { inner_->enqueue(std::move(work)); }
-    void wait(const Event& event) override { inner_->wait(event); }
+    void wait(const Event& event) override {
+      ++device_.waits;
+      inner_->wait(event);
+    }
     Event record(bool timed) override {
       if (device_.events-- == 0) throw Error(Status::cuda, "no event", "cuda");
       return inner_->record(timed);
@@ -117,7 +123,10 @@ class SmallReads : public ::testing::TestWithParam<HostOrder::Kind> {
   std::shared_ptr<Operation> begin(std::size_t number, std::shared_ptr<detail::FileCalls> calls = nullptr,
                                    std::size_t size = kSize) {
     if (file == nullptr || calls) file = File::open({path, AT_FDCWD}, OpenFlags::parse("r"), {}, std::move(calls));
-    FileMemory piece{memory.data() + place(number), size, std::make_shared<OnDevice>(OnDevice{device, {}})};
+    return begin_on({device, {}}, number, size);
+  }
+  std::shared_ptr<Operation> begin_on(const OnDevice& on, std::size_t number, std::size_t size = kSize) {
+    FileMemory piece{memory.data() + place(number), size, std::make_shared<OnDevice>(on)};
     return begin_request({file, Direction::read, number * kSize, {std::move(piece)}, {}});
   }
   // Of that request; far from its neighbours' places.
@@ -293,7 +302,7 @@ TEST_P(SmallReads, are_counted_with_their_file_when_they_end) {
   std::vector<std::shared_ptr<Operation>> operations;
   for (std::size_t i = 0; i < 16; ++i) {
     file = files[i < 5 ? 0 : 1];
-    operations.push_back(begin(i));
+    operations.push_back(begin(2 * i));
   }
   IoPool::process().pause(false);
   for (const auto& operation : operations) wait(operation);
@@ -335,13 +344,137 @@ TEST_P(SmallReads, fail_alone_if_their_file_fails) {
   calls->at = 3;
   IoPool::process().pause(true);
   std::vector<std::shared_ptr<Operation>> operations;
-  for (std::size_t i = 0; i < 16; ++i) operations.push_back(begin(i, i == 0 ? calls : nullptr));
+  for (std::size_t i = 0; i < 16; ++i) operations.push_back(begin(2 * i, i == 0 ? calls : nullptr));
   IoPool::process().pause(false);
   for (const auto& operation : operations) wait(operation);
   for (std::size_t i = 0; i < 16; ++i) {
     EXPECT_EQ(operations[i]->error() != nullptr, i == 2) << i;
-    if (i != 2) expect_bytes(i);
+    if (i != 2) expect_bytes(2 * i);
   }
+}
+
+TEST_P(SmallReads, that_follow_each_other_in_a_file_share_a_system_call) {
+  const auto calls = std::make_shared<FaultyCalls>();
+  IoPool::process().pause(true);
+  const std::vector<std::size_t> numbers{5, 6, 7, 20, 8, 9, 9, 10, 12};
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (const std::size_t number : numbers) operations.push_back(begin(number, file == nullptr ? calls : nullptr));
+  const auto other = begin(13, std::make_shared<FaultyCalls>());  // behind, but of another file
+  IoPool::process().pause(false);
+  for (const auto& operation : operations) wait(operation);
+  wait(other);
+  for (const std::size_t number : numbers) expect_bytes(number);
+  expect_bytes(13);
+  EXPECT_EQ(calls->calls, 5U);  // from 5, 20, 8, 9 and 12
+}
+
+TEST_P(SmallReads, of_different_sizes_share_a_system_call_unless_a_later_one_is_larger) {
+  const auto calls = std::make_shared<FaultyCalls>();
+  IoPool::process().pause(true);
+  const std::vector<std::shared_ptr<Operation>> operations{begin(0, calls), begin(1, nullptr, kSize - 100), begin(3),
+                                                           begin(4, nullptr, 2 * kSize)};
+  IoPool::process().pause(false);
+  for (const auto& operation : operations) wait(operation);
+  EXPECT_EQ(calls->calls, 3U);  // from 0, 3 and 4
+  for (const std::size_t number : {0, 3, 4}) expect_bytes(number);
+  EXPECT_TRUE(std::equal(memory.data() + place(1), memory.data() + place(1) + kSize - 100, bytes.begin() + kSize));
+}
+
+TEST_P(SmallReads, that_share_a_system_call_end_where_the_file_does) {
+  const auto calls = std::make_shared<FaultyCalls>();
+  std::filesystem::resize_file(path, 2 * kSize + 100);
+  IoPool::process().pause(true);
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 0; i < 5; ++i) operations.push_back(begin(i, i == 0 ? calls : nullptr));
+  IoPool::process().pause(false);
+  for (const auto& operation : operations) wait(operation);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(operations[i]->error(), nullptr);
+    EXPECT_EQ(operations[i]->count(), i < 2 ? kSize : i == 2 ? 100 : 0) << i;
+    if (i < 2) expect_bytes(i);
+  }
+  EXPECT_TRUE(std::equal(memory.data() + place(2), memory.data() + place(2) + 100, bytes.begin() + 2 * kSize));
+  EXPECT_EQ(memory.data()[place(2) + 100], std::byte{0});
+}
+
+TEST_P(SmallReads, that_share_a_system_call_which_fails_are_read_by_themselves) {
+  for (const auto kind : {FaultyCalls::Kind::error, FaultyCalls::Kind::one_byte}) {
+    const auto calls = std::make_shared<FaultyCalls>();
+    calls->kind = kind;
+    calls->at = 1;
+    IoPool::process().pause(true);
+    std::vector<std::shared_ptr<Operation>> operations;
+    for (std::size_t i = 0; i < 4; ++i) operations.push_back(begin(i, i == 0 ? calls : nullptr));
+    IoPool::process().pause(false);
+    for (const auto& operation : operations) wait(operation);
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(operations[i]->error() != nullptr, kind == FaultyCalls::Kind::error && i == 0) << i;
+      if (operations[i]->error() == nullptr) expect_bytes(i);
+    }
+    EXPECT_EQ(calls->calls, 2U);
+  }
+}
+
+// The first call reads one piece, and the second one fails.
+class FailingBehindOnePiece final : public detail::FileCalls {
+ public:
+  ssize_t preadv2(int fd, const iovec* to, int count, off_t offset, int flags) override {
+    if (calls_++ > 1) return FileCalls::preadv2(fd, to, count, offset, flags);
+    errno = EIO;
+    const iovec piece{to->iov_base, std::min(to->iov_len, kSize)};
+    return calls_ == 1 ? FileCalls::preadv2(fd, &piece, 1, offset, flags) : -1;
+  }
+
+ private:
+  std::atomic<int> calls_{0};
+};
+
+TEST_P(SmallReads, that_share_a_system_call_do_not_share_an_error_behind_them) {
+  IoPool::process().pause(true);
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 0; i < 4; ++i)
+    operations.push_back(begin(i, i == 0 ? std::make_shared<FailingBehindOnePiece>() : nullptr));
+  IoPool::process().pause(false);
+  for (const auto& operation : operations) wait(operation);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(operations[i]->error(), nullptr) << i;
+    expect_bytes(i);
+  }
+}
+
+TEST_P(SmallReads, that_share_a_system_call_need_not_fit_into_one_slot) {
+  change_io_settings([](IoSettings& s) { s.bounce_buffer_size = 2 * kSize + 100; });
+  StagingPool::process().free_idle();
+  IoPool::process().pause(true);
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 0; i < 9; ++i) operations.push_back(begin(i));
+  IoPool::process().pause(false);
+  for (const auto& operation : operations) wait(operation);
+  for (std::size_t i = 0; i < 9; ++i) expect_bytes(i);
+}
+
+TEST_P(SmallReads, wait_for_the_last_event_that_a_thread_recorded_on_the_legacy_stream) {
+  const auto producer = device->make_stream();
+  std::thread::id other;
+  std::thread([&] { other = std::this_thread::get_id(); }).join();
+  const std::thread::id own = std::this_thread::get_id(), none;
+  const auto waits_of = [&](const std::vector<std::thread::id>& recorders) {
+    IoPool::process().pause(true);
+    std::vector<std::shared_ptr<Operation>> operations{begin(0)};
+    const int before = device->waits;
+    for (const std::thread::id recorder : recorders) {  // where the last one may write, the producer does first
+      const std::size_t number = operations.size();
+      producer->fill(memory.bytes().subspan(place(number), kSize), std::byte{1});
+      operations.push_back(begin_on({device, producer->record(), recorder}, number));
+    }
+    IoPool::process().pause(false);
+    for (const auto& operation : operations) wait(operation);
+    for (std::size_t i = 0; i < operations.size(); ++i) expect_bytes(i);
+    return device->waits - before;
+  };
+  EXPECT_EQ(waits_of({own, own, own, own}), 1);
+  EXPECT_EQ(waits_of({none, none, none}), 3);
+  EXPECT_EQ(waits_of({own, own, other, other, own, none, own}), 5);
 }
 
 TEST_P(SmallReads, end_when_cancelled_or_helped_in_any_order) {

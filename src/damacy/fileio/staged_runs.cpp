@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <exception>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "damacy/core/error.h"
@@ -78,30 +79,50 @@ class Staged {
   bool serves(const File& file, const Device& device) const noexcept {
     return &file == &file_ && &device == block_->device().get();
   }
-  // The runs that follow are of this operation; their copies come after `before`.
-  void begin(const Event& before, Operation& operation) {
-    if (before.state() != before_.state()) awaited_.push_back(before);
-    before_ = before;
+  // The runs that follow are of this operation; their copies come after `on.before`.
+  void begin(const OnDevice& on, Operation& operation) {
     operations_.push_back(&operation);
+    if (on.before.state() == nullptr || on.before.state() == before_.state()) return;
+    const bool is_after_last = on.on_legacy_by != std::thread::id() && on.on_legacy_by == before_by_;
+    if (is_after_last && !awaited_.empty()) awaited_.pop_back();
+    awaited_.push_back(on.before);
+    before_ = on.before;
+    before_by_ = on.on_legacy_by;
   }
   void fail(const std::exception_ptr& error) noexcept {
     for (Operation* operation : operations_) operation->failed(0, error);
   }
 
-  RunResult read(const DeviceRun& run) {
+  // Whether the slot has all bytes of the run, which were read with those before it.
+  bool has_read(const DeviceRun& run) const noexcept {
+    return run.offset == ahead_.offset && size_of(run) <= ahead_.bytes.size();
+  }
+  RunResult take_read(const DeviceRun& run) {
+    const std::uint64_t size = size_of(run);
+    add_copies(copies_, run, 0, size, ahead_.bytes.data());
+    ahead_ = {ahead_.offset + size, ahead_.bytes.subspan(size)};
+    return {.bytes = size, .error = 0, .way = IoWay::staging};
+  }
+  // `behind`: so many bytes behind the run are read with it, as far as there is room and they can be read.
+  RunResult read(const DeviceRun& run, std::uint64_t behind = 0) {
     const std::uint64_t size = size_of(run);
     RunResult all{.bytes = 0, .error = 0, .way = IoWay::staging};
     while (all.bytes < size && all.error == 0) {
       make_room();
-      const std::uint64_t some = std::min<std::uint64_t>(size - all.bytes, slot_->bytes().size() - used_);
+      const std::uint64_t room = slot_->bytes().size() - used_;
+      const std::uint64_t some = std::min(size - all.bytes, room);
       std::byte* host = slot_->bytes().data() + used_;
-      const Slice slice{host, some, nullptr};
+      const Slice slice{host, std::min(size - all.bytes + behind, room), nullptr};
       const RunResult moved = move_host(file_, way_, run.offset + all.bytes, {&slice, 1}, IoWay::staging);
-      add_copies(copies_, run, all.bytes, moved.bytes, host);
+      const std::uint64_t own = std::min(moved.bytes, some);
+      add_copies(copies_, run, all.bytes, own, host);
       used_ += static_cast<std::size_t>(moved.bytes);
-      all.bytes += moved.bytes;
-      all.error = moved.error;
-      if (moved.bytes < some) break;
+      all.bytes += own;
+      ahead_ = {run.offset + all.bytes, {host + own, moved.bytes - own}};
+      if (own < some) {  // an error behind the run is that of the read it belongs to
+        all.error = moved.error;
+        break;
+      }
     }
     return all;
   }
@@ -201,10 +222,16 @@ class Staged {
   const Way way_;
   StagingPool::Lease block_;
   Event before_;
+  std::thread::id before_by_;
   std::vector<Event> awaited_;  // the next copies come after them
   std::vector<Operation*> operations_;
   FencedMemory* slot_ = nullptr;
   std::size_t used_ = 0;
+  struct Ahead {
+    std::uint64_t offset = 0;  // of the file
+    std::span<std::byte> bytes;
+  };
+  Ahead ahead_;  // in the slot; of no run yet
   std::vector<Copy> copies_;
   Event last_;
   bool copying_ = false;  // a batch is begun, and has no event yet
@@ -222,7 +249,8 @@ OnDevice* device_of(std::span<const DeviceRun> runs) {
 
 }  // namespace
 
-StagedGroup::StagedGroup() noexcept : before_(std::exchange(current(), this)) {}
+StagedGroup::StagedGroup(std::span<const IoJob::Stretch> expected) noexcept
+    : expected_(expected), before_(std::exchange(current(), this)) {}
 
 StagedGroup::~StagedGroup() {
   finish();
@@ -234,14 +262,33 @@ StagedGroup*& StagedGroup::current() noexcept {
   return group;
 }
 
+void StagedGroup::pass(const IoJob::Stretch& read) noexcept {
+  const auto is_read = [&](const IoJob::Stretch& one) { return one.file == read.file && one.offset == read.offset; };
+  const auto at = std::ranges::find_if(expected_, is_read);
+  if (at != expected_.end()) expected_ = {at + 1, expected_.end()};
+}
+
+std::uint64_t StagedGroup::bytes_behind(const IoJob::Stretch& read) const noexcept {
+  std::uint64_t bytes = 0;
+  for (const IoJob::Stretch& next : expected_) {
+    const bool follows = next.file == read.file && next.offset == read.offset + read.size + bytes;
+    // A larger one may go by cuFile.
+    if (!follows || next.device != read.device || next.size > read.size) break;
+    bytes += next.size;
+  }
+  return bytes;
+}
+
 std::optional<RunResult> StagedGroup::read(File& file, const DeviceRun& run, const OnDevice& device,
                                            Operation& operation) {
   if (size_of(run) > kMostBytes) return std::nullopt;
   if (staged_ != nullptr && !staged_->serves(file, *device.device)) finish();
   if (staged_ == nullptr) staged_ = std::make_unique<Staged>(file, Way::read, device.device);
   try {
-    staged_->begin(device.before, operation);
-    return staged_->read(run);
+    staged_->begin(device, operation);
+    const IoJob::Stretch wanted{&file, device.device.get(), run.offset, size_of(run)};
+    pass(wanted);
+    return staged_->has_read(run) ? staged_->take_read(run) : staged_->read(run, bytes_behind(wanted));
   } catch (...) {  // copies of the others may not have been enqueued
     staged_->fail(std::current_exception());
     staged_.reset();
@@ -269,7 +316,7 @@ void move_staged(File& file, Way way, std::span<DeviceRun> runs, Operation& oper
     }
   }
   Staged staged(file, way, device->device);
-  staged.begin(device->before, operation);
+  staged.begin(*device, operation);
   for (DeviceRun& run : runs) {
     run.result = way == Way::read ? staged.read(run) : staged.write(run);
     if (run.result.error != 0) break;

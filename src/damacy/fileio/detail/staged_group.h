@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "damacy/fileio/detail/slices.h"
 #include "damacy/fileio/file.h"
@@ -21,7 +22,9 @@ class StagedGroup {
  public:
   static constexpr std::uint64_t kMostBytes = 256 << 10;  // of one read
 
-  StagedGroup() noexcept;
+  // `expected`: what is read, in that order; stays until the group ends. Reads whose bytes follow each other in a file
+  // are made by one system call.
+  explicit StagedGroup(std::span<const IoJob::Stretch> expected) noexcept;
   ~StagedGroup();
   StagedGroup(const StagedGroup&) = delete;
   StagedGroup& operator=(const StagedGroup&) = delete;
@@ -32,7 +35,11 @@ class StagedGroup {
 
  private:
   void finish() noexcept;
+  void pass(const IoJob::Stretch& read) noexcept;
+  // How many bytes behind those of this read are wanted next.
+  std::uint64_t bytes_behind(const IoJob::Stretch& read) const noexcept;
 
+  std::span<const IoJob::Stretch> expected_;  // behind those that were read
   StagedGroup* const before_;
   std::unique_ptr<Staged> staged_;
 };
