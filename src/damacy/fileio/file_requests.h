@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "damacy/core/one_or_more.h"
 #include "damacy/device/device.h"
 #include "damacy/fileio/file.h"
 #include "damacy/fileio/one_or_more.h"
