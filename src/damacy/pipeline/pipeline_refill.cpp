@@ -18,9 +18,6 @@ namespace {
 
 constexpr std::int64_t kLostAtMost = 1 << 16;  // samples, before the first array is opened; a source may have no end
 
-// Of a device, which decodes the chunks of several such batches together: those of one leave it half idle.
-constexpr std::int64_t kSmallBatch = 32 << 20;  // bytes
-
 bool is_remote(const PlannedSample& sample) {
   return std::ranges::any_of(sample.parts, [](const PlannedPart& part) { return part.array->is_remote(); });
 }
@@ -260,8 +257,7 @@ void PipelineImpl::admit_front(QueuedSource& source, const OpenedByUri& opened) 
     const Sample& sample = source.pulled.front();
     Admitted admitted = admit_or_lose(source, opened);
     if (!slots->allocated()) make_slots(*admitted.layout);
-    const bool is_small_on_device = engine_device != nullptr && admitted.layout->slot_bytes() <= kSmallBatch;
-    if (is_small_on_device || is_remote(admitted.sample)) stream.look_further_ahead();
+    if (is_remote(admitted.sample)) stream.look_further_ahead();
     stream.accept(std::move(admitted.sample), admitted.layout, sample.ends_batch);
   } catch (const Error& error) {
     throw Error(error).at_sample(source.admitted).in_stage("push");

@@ -78,23 +78,6 @@ TEST_P(OnDevice, many_batches_are_right_and_in_order) {
   }
 }
 
-TEST_P(OnDevice, more_samples_of_small_batches_are_taken_ahead_unless_it_is_set_how_many) {
-  const auto taken_of = [&](const Config& config) {
-    const auto taken = std::make_shared<std::int64_t>(0);
-    Pipeline pipeline = make(config);
-    pipeline.push(std::make_shared<CallableSource>([this, taken]() -> std::optional<Sample> {
-      if (*taken == 1000) return std::nullopt;
-      ++*taken;
-      return crop(0, 0);
-    }));
-    return *taken;  // as many as wait, and those of batches in production
-  };
-  Config config = small_config(10);
-  EXPECT_GE(taken_of(config), 8 * 10);
-  config.lookahead_batches = 2;
-  EXPECT_LT(taken_of(config), 8 * 10);
-}
-
 // More than there is staging memory, so that it is used again: 40 batches want 20 chunks of 512 bytes each.
 TEST_P(OnDevice, batches_of_several_waves_are_right) {
   for (const std::uint64_t device_from : {std::uint64_t{0}, ~std::uint64_t{0}}) {
