@@ -133,7 +133,7 @@ FAULTS = {
     "the receive buffer has the size of the send buffer": (
         TRANSFORMER, "self._native.buffer_elements(True)", "self._native.buffer_elements(False)"),
     "a list of arrays is not looked at again": (CALLS, "array_layout(array) != layout", "false"),
-    "a message crosses before it is packed": (CALLS, "own().make_wait(copies);", ";"),
+    "a message crosses before it is packed": ("python/bindings/halo_crossing.h", "own().make_wait(copies);", ";"),
     "Python's transport overwrites a message before it is on the device": (
         CHANNELS, "rounds().at(slot, phase).uploaded.wait();", ";"),
     "Python's transport sends a message before it is packed": (CHANNELS, "if (!messages.empty()) wait_for(own);", ";"),

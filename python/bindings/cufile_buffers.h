@@ -7,7 +7,6 @@
 
 #include "bindings.h"
 #include "buffer_view.h"
-#include "damacy/core/one_or_more.h"
 #include "damacy/fileio/file_requests.h"
 #include "damacy/fileio/one_or_more.h"
 

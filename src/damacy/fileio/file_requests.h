@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "damacy/core/one_or_more.h"
 #include "damacy/device/device.h"
 #include "damacy/fileio/file.h"
 #include "damacy/fileio/one_or_more.h"

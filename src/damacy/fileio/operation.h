@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "damacy/core/mutex.h"
-#include "damacy/core/one_or_more.h"
 #include "damacy/device/device.h"
 #include "damacy/fileio/one_or_more.h"
 
