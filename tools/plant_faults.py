@@ -558,36 +558,6 @@ AHEAD_FAULTS = [
         "",
     ),
     (
-        "chunks do not stay decoded for later batches",
-        "fetch/later_chunks.cpp",
-        "  if (at == wanted_.end() || at->second.entry != kNone) return {};\n",
-        "  if (at == wanted_.end() || at->second.entry != kNone || bytes > 0) return {};\n",
-    ),
-    (
-        "the memory of a chunk is used again while it is placed",
-        "fetch/later_chunks.cpp",
-        " || entry.holds > 0) return;",
-        ") return;",
-    ),
-    (
-        "a chunk is dropped by the first of the batches that want it",
-        "fetch/later_chunks.cpp",
-        "    if (--at->second.batches > 0) continue;\n",
-        "    if (--at->second.batches > 1) continue;\n",
-    ),
-    (
-        "chunks of a later batch take more memory than they have",
-        "fetch/later_chunks.cpp",
-        "  if (taken_ > most_ - size) return std::nullopt;\n",
-        "",
-    ),
-    (
-        "a chunk of another version of its object is placed",
-        "fetch/later_chunks.cpp",
-        "entry.is_whole && entry.key == key &&",
-        "entry.is_whole &&",
-    ),
-    (
         "more is announced than the memory of answers holds",
         "fetch/batch_planner.cpp",
         "left = announced_bytes_ - std::min<std::uint64_t>(announced_bytes_, *held_bytes_);",
@@ -697,7 +667,7 @@ READING = (
 KEPT = "ChunkCache.*:SharedRegions.*:PagesAhead*:*Kept*:SameVerdicts.*large_chunk*"
 # Conformance suites; rules of tasks, of slots, of readers, of transfers and of small reads.
 SUITES = "*Suite/*:Task.*:BatchLayout.*:*NamedArrays*/lazy:Transfer.*:NetThreads.*:thread_engine.*:*SmallReads*"
-AHEAD = "DocumentsAhead*:HttpStore.*:Announce*:LaterChunks.*"
+AHEAD = "DocumentsAhead*:HttpStore.*:Announce*"
 FINISHING = "*FinishedCopy*:FinishedElement*:Border*:PartPlacing*:*FinishedArrays*"
 LATE = "*OnDevice*/lazy:*OnDevice*/random*:CuFileEngineTest*"  # suites on devices that work late
 

@@ -178,45 +178,6 @@ def test_more_samples_of_a_remote_store_wait_unless_it_is_set_how_many(server, f
         assert queued <= len(taken) <= queued + 1  # one may have its slot
 
 
-@pytest.mark.parametrize(("host_buffer_bytes", "decoded"), [(64 << 20, 2), (1 << 20, 7)], ids=["room", "no room"])
-def test_a_chunk_stays_decoded_for_all_batches_that_were_accepted(server, host_buffer_bytes, decoded):
-    """With one slot, no batch joins the decode of another one. A chunk has 200 KiB, an eighth of 1 MiB less."""
-    rows = [(i, i + 9) for i in range(6)]
-    fields = {"batch_size": 1, "n_batches": 1, "keep_bytes": 0, "host_buffer_bytes": host_buffer_bytes}
-    with damacy.Pipeline(config(**fields)) as pipeline:
-        pipeline.push([damacy.Sample(f"{server.url}/sparse.zarr", [(0, 9), (0, 80), (0, 80)])])
-        with pipeline.pop():  # has the slot until all are announced, the last one too
-            pipeline.stats_reset()
-            uri = f"{server.url}/plain.zarr"
-            pipeline.push([damacy.Sample(uri, [each, (0, 80), (0, 80)]) for each in [*rows, (16, 25)]])
-            deadline = time.monotonic() + 30
-            while not any(request.path.endswith("plain.zarr/c/1/0/0") for request in server.requests):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-        for first, end in [*rows, (16, 25)]:
-            with pipeline.pop() as batch:
-                np.testing.assert_array_equal(batch.numpy()[0], DATA[first:end])
-        stats = pipeline.stats()
-    assert (stats.chunks_decoded, stats.chunks_deduplicated) == (decoded, 7 - decoded)
-
-
-def test_a_chunk_without_a_version_does_not_stay_decoded(server):
-    """Nothing would say that it has changed between two batches."""
-    server.faults = unversioned
-    with damacy.Pipeline(config(batch_size=1, n_batches=1, keep_bytes=0)) as pipeline:
-        prefix = f"{server.url}/"
-        damacy.mount(prefix, damacy.StoreOptions(allow_unversioned=True))
-        try:
-            pipeline.push([damacy.Sample(f"{prefix}plain.zarr", [(i, i + 9), (0, 80), (0, 80)]) for i in range(6)])
-            for i in range(6):
-                with pipeline.pop() as batch:
-                    np.testing.assert_array_equal(batch.numpy()[0], DATA[i : i + 9])
-        finally:
-            damacy.unmount(prefix)
-        stats = pipeline.stats()
-    assert (stats.chunks_decoded, stats.chunks_deduplicated) == (6, 0)
-
-
 def test_a_chunk_that_came_before_its_batch_is_dropped_after_it(server):
     """A batch announces its chunks twice: ahead, and when it is planned."""
     sample = damacy.Sample(f"{server.url}/plain.zarr", [(0, 16), (0, 80), (0, 80)])

@@ -9,7 +9,6 @@ namespace damacy {
 namespace {
 
 constexpr std::size_t kLeastAnswers = 32 << 20, kMostAnswers = 256 << 20;
-constexpr std::size_t kMostLater = 128 << 20;
 constexpr std::int64_t kPerChunkSlack = 128 << 10;
 
 // Staging memory of a device: more than what is kept warm for the crops of chunks that the host decodes alone.
@@ -136,8 +135,6 @@ MemoryPart described(PartId part) {
       return {"disk cache", host, as_used, "disk_cache_bytes", "what waits to be written to disk, and the index", {}};
     case PartId::answers:
       return {"answers ahead", host, as_used, "host_buffer_bytes", "what remote stores are asked for early", {}};
-    case PartId::later_chunks:
-      return {"decoded ahead", host, as_used, "host_buffer_bytes", "chunks of remote stores for later batches", {}};
     case PartId::packed_on_cores:
       return {"encoded on cores", host, reserved, "host_buffer_bytes", "encoded chunks that the cores decode", {}};
     case PartId::decoded_on_cores:
@@ -192,7 +189,6 @@ MemoryPlan plan_memory(const Config& config, const Machine& machine) {
     plan.staging = static_cast<std::size_t>(config.host_buffer_bytes);
     plan.cache = static_cast<std::size_t>(config.cache_bytes);
     plan.scratch = scratch_of_cores(config, plan.chunk_bytes);
-    if (plan.cache == 0) plan.later = std::min(static_cast<std::size_t>(config.host_buffer_bytes) / 8, kMostLater);
   }
   if (!config.shared_cache.empty()) plan.shared_cache = static_cast<std::size_t>(config.shared_cache_bytes);
   if (!config.disk_cache.empty())
@@ -253,7 +249,6 @@ std::vector<MemoryPart> parts_of(const Config& config, const MemoryPlan& plan, c
   }
   if (plan.disk_cache.bytes > 0) add(PartId::disk_cache, plan.disk_cache.memory());
   add(PartId::answers, plan.answers);
-  if (plan.later > 0) add(PartId::later_chunks, plan.later);
   add(PartId::metadata, plan.catalog.bytes);
   add_slots(parts, config, slots, keeps_batches, gpu);
   return parts;

@@ -53,10 +53,9 @@ enum class PartId {
   pinned_shared_cache,
   packed_on_cores,
   decoded_on_cores,
-  disk_cache,    // if there is one
-  answers,       // always
-  later_chunks,  // on the cores, unless there is a cache
-  metadata,      // always
+  disk_cache,  // if there is one
+  answers,     // always
+  metadata,    // always
   slots,
   added_slots,
 };
@@ -114,7 +113,6 @@ struct MemoryPlan {
   std::size_t shared_cache = 0;  // on either: encoded chunks that processes share, with their index
   DiskTierSizes disk_cache;
   std::size_t answers = 0;  // on either: first answers of remote stores, for batches that are not planned yet
-  std::size_t later = 0;    // on the cores: decoded chunks that such batches want, too
   // Next to a device, for chunks that the cores decode: encoded and decoded.
   std::size_t host_packed = 0, host_decoded = 0;
   CatalogLimits catalog;

@@ -10,7 +10,6 @@
 namespace damacy {
 
 class ChunkTier;
-struct BatchPlan;
 class ChunkTasks;
 
 class BatchEngine {
@@ -21,9 +20,6 @@ class BatchEngine {
   // Submits the reads of located chunks, of all or a portion of a batch; they are placed later, on threads of the
   // readers or of the engine. Called by one thread. May wait for memory. What it throws, the batch fails with.
   virtual void take(const std::shared_ptr<ChunkTasks>& tasks, std::stop_token stop) = 0;
-  // A batch of these chunks is taken later: those of remote stores that are decoded meanwhile may be kept until the
-  // result, which the engine outlives, ends. May be null.
-  virtual std::shared_ptr<const void> want_later(const BatchPlan&) { return nullptr; }
   // The last portion of a batch was taken.
   virtual void end_batch() {}
   // No batch follows at once: starts chunks that were held back to share a wave with the next one.

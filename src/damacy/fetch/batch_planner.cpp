@@ -128,8 +128,7 @@ void BatchPlanner::announce(const BatchJob& job) noexcept {
   static_cast<void>(failure_of([&] {
     if (std::ranges::none_of(job.parts(), [](const PlannedPart& part) { return part.array->is_remote(); })) return;
     const auto records = static_cast<std::int64_t>(Limits::chunk_records_planned);
-    const BatchPlan plan = plan_batch(job.parts(), 0, count_portions(job.parts(), records));
-    auto objects = remote_objects(plan);
+    auto objects = remote_objects(plan_batch(job.parts(), 0, count_portions(job.parts(), records)));
     const std::uint64_t left = announced_bytes_ - std::min<std::uint64_t>(announced_bytes_, *held_bytes_);
     std::uint64_t bytes = 0;
     const auto end = std::ranges::find_if(objects, [&](const RemoteObject& object) {
@@ -139,7 +138,7 @@ void BatchPlanner::announce(const BatchJob& job) noexcept {
     });
     objects.erase(end, objects.end());
     if (objects.empty()) return;
-    announced_[&job] = {std::make_shared<const Announcement>(objects, bytes, held_bytes_), engine_->want_later(plan)};
+    announced_[&job] = std::make_shared<const Announcement>(objects, bytes, held_bytes_);
     if (!announcer_->add(std::move(objects))) return;
     if (const auto failure = failure_of([&] { readers_->run_blocking(announcer_, 1, 1, [] {}); }))
       announcer_->time_out(0, *failure);
@@ -148,8 +147,7 @@ void BatchPlanner::announce(const BatchJob& job) noexcept {
 
 void BatchPlanner::produce(const Task<BatchJob>& job, const std::stop_token& stop) noexcept {
   auto found = announced_.extract(job.job().get());
-  Announced announced = found ? std::move(found.mapped()) : Announced();
-  plan_portions(job, planning_, std::move(announced.announcement), stop,
+  plan_portions(job, planning_, found ? std::move(found.mapped()) : nullptr, stop,
                 [&](const std::shared_ptr<ChunkTasks>& tasks) { engine_->take(tasks, stop); });
   engine_->end_batch();
 }

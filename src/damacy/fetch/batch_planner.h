@@ -87,11 +87,7 @@ class BatchPlanner {
   std::unique_ptr<Readers> readers_;
   std::unique_ptr<BatchEngine> engine_;
   const std::shared_ptr<std::atomic<std::uint64_t>> held_bytes_ = std::make_shared<std::atomic<std::uint64_t>>(0);
-  struct Announced {
-    std::shared_ptr<const Announcement> announcement;
-    std::shared_ptr<const void> wants;  // of the engine
-  };
-  std::unordered_map<const BatchJob*, Announced> announced_;  // of batches not yet produced
+  std::unordered_map<const BatchJob*, std::shared_ptr<const Announcement>> announced_;  // of batches not yet produced
 };
 
 }  // namespace damacy

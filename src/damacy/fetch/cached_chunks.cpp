@@ -19,11 +19,6 @@ std::array<std::uint64_t, 2> identity_of(const Array& array, CachedChunks::Form 
   return hash.value();
 }
 
-// The answer for an object is the decoded chunk, and the store keeps it as long.
-bool is_kept_by_store(const ArrayMetadata& metadata) {
-  return metadata.shards.empty() && metadata.codecs.is_raw();
-}
-
 }  // namespace
 
 CachedChunks::CachedChunks(const ChunkTasks& tasks, ChunkTier* cache, Form form)
@@ -31,19 +26,6 @@ CachedChunks::CachedChunks(const ChunkTasks& tasks, ChunkTier* cache, Form form)
   if (cache == nullptr) return;
   for (const auto& array : tasks.plan().arrays) arrays_.push_back(identity_of(*array, form));
   may_be_kept_.resize(tasks.plan().chunks.size());
-}
-
-std::vector<ChunkKey> CachedChunks::remote_keys(const BatchPlan& plan) {
-  std::vector<std::array<std::uint64_t, 2>> arrays;
-  for (const Array* const each : plan.arrays) arrays.push_back(identity_of(*each, Form::decoded));
-  std::vector<ChunkKey> keys;
-  for (const PlannedShard& shard : plan.shards) {
-    const Array& array = *plan.arrays[shard.array];
-    if (shard.is_constant || !array.is_remote() || is_kept_by_store(array.metadata())) continue;
-    for (const PlannedChunk& chunk : std::span(plan.chunks).subspan(shard.first_chunk, shard.chunk_count))
-      keys.push_back({arrays[shard.array], {}, chunk.number});
-  }
-  return keys;
 }
 
 ChunkKey CachedChunks::key_of(std::size_t chunk) const {

@@ -20,10 +20,6 @@ class CachedChunks {
   // Outlived by both. Without a cache nothing is found or kept.
   CachedChunks(const ChunkTasks& tasks, ChunkTier* cache, Form form = Form::decoded);
 
-  // Of the decoded chunks of remote stores, without the stamps of their objects. Not of those that a store itself keeps
-  // for announced reads.
-  [[nodiscard]] static std::vector<ChunkKey> remote_keys(const BatchPlan& plan);
-
   // The chunk's look-up: once for each chunk that is stored.
   std::optional<ChunkTier::Hold> find(std::uint32_t chunk);
   // Whether a chunk that was not found will probably be kept, if there is all of it.

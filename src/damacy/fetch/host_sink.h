@@ -60,9 +60,8 @@ class HostSink : public ChunkSink {
     std::size_t chunk;
     std::span<const std::byte> bytes;
   };
-  // Places chunks that were decoded earlier: cached, or joined. Rows of a large destination that several of them share
-  // are written once.
-  void place_cached(std::span<const Decoded> chunks, WantedChunks::Decode how = WantedChunks::Decode::cached) noexcept;
+  // Places chunks that were decoded earlier. Rows of a large destination that several of them share are written once.
+  void place_cached(std::span<const Decoded> chunks) noexcept;
 
  protected:
   // Where to keep the whole decoded chunk, if it is to be kept.

@@ -19,7 +19,6 @@ struct WorkerMemory {
   std::vector<DecodeContext>& contexts;  // by thread
   ChunkShare& share;
   ChunkTier* cache;    // of decoded chunks; null: none is kept
-  ChunkTier* later;    // of decoded chunks for batches that are planned later; null: none is wanted
   ChunkTier* encoded;  // of encoded chunks; null: the same
 };
 
@@ -39,7 +38,6 @@ class RowSink final : public HostSink {
         tasks_(*tasks),
         share_(memory.share),
         cached_(*tasks, memory.cache),
-        later_(*tasks, memory.later),
         encoded_(*tasks, memory.encoded, CachedChunks::Form::encoded),
         announced_(tasks->plan().chunks.size()) {}
 
@@ -50,7 +48,6 @@ class RowSink final : public HostSink {
   }
 
   CachedChunks& cached() noexcept { return cached_; }
-  CachedChunks& later() noexcept { return later_; }
   CachedChunks& encoded() noexcept { return encoded_; }
   const ChunkTasks& tasks() const noexcept { return tasks_; }
   bool wants_whole(std::size_t chunk) const noexcept override {
@@ -62,10 +59,7 @@ class RowSink final : public HostSink {
     if (!announced_[chunk]) return {};  // they joined another read, which may have more of the chunk
     return share_.claim(tasks_.key_of(chunk));
   }
-  // Reads of parts stay so for later batches: the whole chunk may be much more than these need.
-  ChunkTier::Filling reserve(std::size_t chunk) override {
-    return later_.may_be_kept(chunk) ? later_.reserve(chunk) : cached_.reserve(chunk);
-  }
+  ChunkTier::Filling reserve(std::size_t chunk) override { return cached_.reserve(chunk); }
   void keep_encoded(std::size_t chunk, std::span<const std::byte> packed) override {
     if (!encoded_.may_be_kept(chunk)) return;
     ChunkTier::Filling room = encoded_.reserve(chunk, packed.size(), 0);
@@ -75,7 +69,7 @@ class RowSink final : public HostSink {
   }
   ChunkTasks& tasks_;
   ChunkShare& share_;
-  CachedChunks cached_, later_, encoded_;
+  CachedChunks cached_, encoded_;
   std::vector<bool> announced_;
 };
 
@@ -105,11 +99,10 @@ struct CachedChunk {
   ChunkTier::Hold hold;
 };
 
-// Chunks that were decoded earlier, for a cache or for this batch: only placed.
+// Chunks that were decoded earlier: only placed.
 class CachedTask final : public Request {
  public:
-  CachedTask(const std::shared_ptr<HostSink>& sink, WantedChunks::Decode how)
-      : task_(sink->chunks().new_task()), sink_(sink), how_(how) {}
+  explicit CachedTask(const std::shared_ptr<HostSink>& sink) : task_(sink->chunks().new_task()), sink_(sink) {}
   void add(CachedChunk cached) {
     bytes_ += cached.hold.bytes().size();
     chunks_.push_back({cached.chunk, cached.hold.bytes()});
@@ -120,14 +113,13 @@ class CachedTask final : public Request {
   }
   Part prepare(std::size_t, std::stop_token) override { return {}; }
   void complete(std::size_t, const Part&, const Error* failure) noexcept override {
-    if (failure == nullptr) return sink_->place_cached(chunks_, how_);
+    if (failure == nullptr) return sink_->place_cached(chunks_);
     for (const HostSink::Decoded& cached : chunks_) sink_->chunks().fail_chunk(cached.chunk, *failure);
   }
 
  private:
   const Task<Job> task_;  // ends after all below
   const std::shared_ptr<HostSink> sink_;
-  const WantedChunks::Decode how_;
   std::vector<ChunkTier::Hold> holds_;
   std::vector<HostSink::Decoded> chunks_;
   std::size_t bytes_ = 0;
@@ -180,11 +172,11 @@ bool are_neighbours(const ChunkTasks& tasks, std::uint32_t left, std::uint32_t r
   return number == tasks.plan().chunks[left].number + 1 && grid.size() > 0 && number % grid[grid.size() - 1] != 0;
 }
 
-void add_cached(std::vector<CachedChunk> chunks, WantedChunks::Decode how, const std::shared_ptr<RowSink>& sink,
+void add_cached(std::vector<CachedChunk> chunks, const std::shared_ptr<RowSink>& sink,
                 std::vector<std::unique_ptr<Request>>& requests) {
   std::unique_ptr<CachedTask> task;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
-    if (!task) task = std::make_unique<CachedTask>(sink, how);
+    if (!task) task = std::make_unique<CachedTask>(sink);
     const std::uint32_t chunk = chunks[i].chunk;
     task->add(std::move(chunks[i]));
     const bool before_neighbour = i + 1 < chunks.size() && are_neighbours(sink->tasks(), chunk, chunks[i + 1].chunk);
@@ -208,14 +200,10 @@ std::vector<std::unique_ptr<Request>> make_worker_requests(const std::shared_ptr
                                                            const WorkerMemory& memory, Readers& readers) {
   std::vector<std::unique_ptr<Request>> requests;
   const auto sink = std::make_shared<RowSink>(tasks, memory);
-  std::vector<CachedChunk> cached, later, encoded;
+  std::vector<CachedChunk> cached, encoded;
   const ChunkReads reads = find_reads(*tasks, [&](std::uint32_t chunk) {
     if (auto hold = sink->cached().find(chunk)) {
       cached.push_back({chunk, std::move(*hold)});
-      return true;
-    }
-    if (auto hold = sink->later().find(chunk)) {
-      later.push_back({chunk, std::move(*hold)});
       return true;
     }
     if (auto hold = sink->encoded().find(chunk)) {
@@ -224,8 +212,7 @@ std::vector<std::unique_ptr<Request>> make_worker_requests(const std::shared_ptr
     }
     return memory.share.join(tasks, chunk);
   });
-  add_cached(std::move(cached), WantedChunks::Decode::cached, sink, requests);
-  add_cached(std::move(later), WantedChunks::Decode::joined, sink, requests);
+  add_cached(std::move(cached), sink, requests);
   add_encoded(std::move(encoded), sink, readers, requests);
   for (const std::uint32_t chunk : reads.partial) requests.push_back(std::make_unique<PartialRead>(sink, chunk));
   for (std::size_t i = 0; i < reads.missing.size(); i += kFillsATask) {
@@ -269,7 +256,6 @@ WorkerEngine::WorkerEngine(const MemoryPlan& plan, const std::shared_ptr<Alloc>&
       shared_bytes_(plan.shared_cache),
       cache_(make_cache(plan, alloc)),
       shared_cache_(std::move(shared_cache)),
-      later_(alloc, plan.later),
       staging_(make_part(PartId::staging, [&] { return Arena(alloc, plan.staging); })),
       scratch_(make_part(PartId::scratch, [&] { return Arena(alloc, plan.scratch); })) {}
 
@@ -284,17 +270,11 @@ void HostRows::move_row(std::span<std::byte> to, std::span<const std::byte> from
   std::ranges::copy(from, to.begin());
 }
 
-std::shared_ptr<const void> WorkerEngine::want_later(const BatchPlan& plan) {
-  return cache_ ? nullptr : later_.want(CachedChunks::remote_keys(plan));
-}
-
 void WorkerEngine::take(const std::shared_ptr<ChunkTasks>& tasks, std::stop_token) {
   board_.add(&Stats::waves_emitted, 1);
   tasks->count_wanted(/*parts=*/true);
-  for (auto& request : make_worker_requests(tasks,
-                                            {staging_, scratch_, readers_.contexts(), share_, cache(),
-                                             later_.is_any_wanted() ? &later_ : nullptr, shared_cache_.get()},
-                                            readers_))
+  for (auto& request : make_worker_requests(
+           tasks, {staging_, scratch_, readers_.contexts(), share_, cache_.get(), shared_cache_.get()}, readers_))
     readers_.submit(std::move(request));
 }
 

@@ -8,7 +8,6 @@
 #include "damacy/device/arena.h"
 #include "damacy/fetch/batch_engine.h"
 #include "damacy/fetch/chunk_share.h"
-#include "damacy/fetch/later_chunks.h"
 #include "damacy/fetch/readers.h"
 
 namespace damacy {
@@ -26,7 +25,6 @@ class WorkerEngine final : public BatchEngine {
                std::shared_ptr<SharedCache> shared_cache = nullptr);
 
   bool runs_ahead() const override { return false; }
-  std::shared_ptr<const void> want_later(const BatchPlan& plan) override;
   void take(const std::shared_ptr<ChunkTasks>& tasks, std::stop_token stop) override;
   RowWriter& rows() override { return rows_; }
   std::uint64_t ready_stream() const override { return 0; }
@@ -44,7 +42,6 @@ class WorkerEngine final : public BatchEngine {
   const std::size_t cache_bytes_, shared_bytes_;
   const std::unique_ptr<ChunkCache> cache_;  // of decoded chunks; null: off
   const std::shared_ptr<SharedCache> shared_cache_;
-  LaterChunks later_;  // without a cache
   Arena staging_;
   Arena scratch_;
 };
