@@ -68,7 +68,8 @@ TEST(BindCuda, automatic_takes_the_current_context_or_asks_for_one_or_names_the_
                          try {
                            bind_device({});
                          } catch (const Error& error) {
-                           for (const char* cure : {"torch", "cuda_init_primary()", "make_primary_current()", "device=0", "\"cpu\""})
+                           for (const char* cure :
+                                {"torch", "cuda_init_primary()", "make_primary_current()", "device=0", "\"cpu\""})
                              REQUIRE(error.message().find(cure) != std::string::npos);
                          }
                          const auto& calls = cuda::process_driver().api->calls;
