@@ -26,7 +26,7 @@ DATA = np.random.default_rng(0).integers(0, 60000, SHAPE, dtype="u2")
 ARRAYS = ("sharded-0", "plain-0", "sharded-1", "plain-1")
 KEY, SECRET = "AKIDEXAMPLE", "hunter2-secret"
 ATTEMPTS = 3
-UNSEEN = ("closed before the status", "cut in the head")
+UNSEEN = ("closed before the status", "reset before the status", "cut in the head", "reset in the head")
 _buckets = itertools.count()
 
 

@@ -56,7 +56,8 @@ class Answer:
     cut: int | None = None  # send so many bytes of the body, then close
     reset: bool = False
     delay: float = 0.0  # before the status
-    raw: bytes | None = None  # in place of all
+    raw: bytes | None = None  # in place of all; then the connection ends
+    endless: bytes = b""  # sent after `raw`, again and again until the client ends the connection
     silent: bool = False
     before: bytes = b""  # what is sent before the status line
     pause_after: int | None = None  # send so many bytes of the body, then nothing more until the server is closed
@@ -97,9 +98,11 @@ def header(name: str, value: str | None) -> Fault:
     return apply
 
 
-def raw(answer_bytes: bytes) -> Fault:
+def raw(answer_bytes: bytes, reset: bool = False) -> Fault:
+    """These bytes in place of an answer, and the end of the connection."""
+
     def apply(request: Request, answer: Answer) -> None:
-        answer.raw = answer_bytes
+        answer.raw, answer.reset = answer_bytes, reset
 
     return apply
 
@@ -220,6 +223,10 @@ class FaultServer:
             return False
         if answer.raw is not None:
             connection.sendall(answer.raw)
+            while answer.endless and not self._closing.is_set():
+                connection.sendall(answer.endless)
+            if answer.reset:
+                self._reset(connection)
             return False
         lines = [f"HTTP/1.1 {answer.status}", *(f"{name}: {value}" for name, value in answer.headers.items())]
         body = answer.body if answer.cut is None else answer.body[: answer.cut]
@@ -236,15 +243,16 @@ class FaultServer:
             return False
         if answer.cut is not None:
             if answer.reset:
-                self._wait_until_arrived(connection)  # a reset would take them back
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+                self._reset(connection)
             return False
         return True
 
-    def _wait_until_arrived(self, connection: socket.socket) -> None:
+    def _reset(self, connection: socket.socket) -> None:
+        """Its end will be a reset. That would take bytes back that have not arrived."""
         while struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))[0]:
             if self._closing.wait(0.001):
                 return
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
 
     def _usual(self, request: Request) -> Answer:
         path = self.folder / request.path.lstrip("/")

@@ -7,6 +7,7 @@ the seed. `once` and `forever` are what may come of it: RIGHT, or reasons of err
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import random
 import threading
 from collections.abc import Callable, Mapping
@@ -85,12 +86,15 @@ def _cut_at(choose: Callable[[int, random.Random], int], reset: bool) -> Callabl
     return make
 
 
-def _in_the_head(rng: random.Random) -> Fault:
-    def apply(request: Request, answer: Answer) -> None:
-        head = f"HTTP/1.1 {answer.status}\r\nContent-Length: {len(answer.body)}\r\n".encode()
-        answer.raw = head[: rng.randrange(1, len(head))]
+def _in_the_head(reset: bool) -> Callable[[random.Random], Fault]:
+    def make(rng: random.Random) -> Fault:
+        def apply(request: Request, answer: Answer) -> None:
+            head = f"HTTP/1.1 {answer.status}\r\nContent-Length: {len(answer.body)}\r\n".encode()
+            answer.raw, answer.reset = head[: rng.randrange(1, len(head))], reset
 
-    return apply
+        return apply
+
+    return make
 
 
 def _chunked(rng: random.Random) -> Fault:
@@ -144,6 +148,33 @@ def _range(change: Callable[[int, int, int], str]) -> Callable[[random.Random], 
     return lambda rng: apply
 
 
+def _as_200(request: Request, answer: Answer) -> None:
+    if answer.status.startswith("206"):
+        answer.status = "200 OK"
+
+
+def _without_both(rng: random.Random) -> Fault:
+    """A body that ends early, without a length that would show it."""
+
+    def apply(request: Request, answer: Answer) -> None:
+        answer.status = "200 OK"
+        for name in ("Content-Length", "Content-Range"):
+            answer.headers.pop(name, None)
+        answer.cut = rng.randrange(max(1, len(answer.body)))
+
+    return apply
+
+
+def _gzip(rng: random.Random) -> Fault:
+    def apply(request: Request, answer: Answer) -> None:
+        answer.body = gzip.compress(answer.body)
+        answer.headers.pop("Content-Length", None)
+        answer.headers["Transfer-Encoding"] = "gzip"
+        answer.cut = len(answer.body)
+
+    return apply
+
+
 def _all_of_10_gib(request: Request, answer: Answer) -> None:
     head = f"HTTP/1.1 200 OK\r\nETag: {answer.headers.get('ETag', '')}\r\nContent-Length: 10737418240\r\n\r\n"
     answer.raw = head.encode() + bytes(1 << 20)
@@ -175,12 +206,17 @@ RANGES = ("document", "index", "whole object", "range")
 
 BROKEN = {
     "closed before the status": Row(_same(raw(b"")), ONCE, IO_OR_LATE, repeats=None),
-    "cut in the head": Row(_in_the_head, ONCE, IO_OR_LATE, repeats=None),
+    "reset before the status": Row(_same(raw(b"", reset=True)), ONCE, IO_OR_LATE, repeats=None),
+    "cut in the head": Row(_in_the_head(False), ONCE, IO_OR_LATE, repeats=None),
+    "reset in the head": Row(_in_the_head(True), ONCE, IO_OR_LATE, repeats=None),
     "closed after no byte": Row(_cut_at(lambda n, rng: 0, False), ONCE, IO_OR_LATE),
     "closed after a byte": Row(_cut_at(lambda n, rng: 1, False), ONCE, IO_OR_LATE),
     "closed after half": Row(_cut_at(lambda n, rng: n // 2, False), ONCE, IO_OR_LATE),
     "closed before the last byte": Row(_cut_at(lambda n, rng: max(0, n - 1), False), ONCE, IO_OR_LATE),
     "reset before the body": Row(_cut_at(lambda n, rng: 0, True), ONCE, IO_OR_LATE),
+    "reset after a byte": Row(_cut_at(lambda n, rng: 1, True), ONCE, IO_OR_LATE),
+    "reset after half": Row(_cut_at(lambda n, rng: n // 2, True), ONCE, IO_OR_LATE),
+    "reset before the last byte": Row(_cut_at(lambda n, rng: max(0, n - 1), True), ONCE, IO_OR_LATE),
     "reset somewhere": Row(_cut_at(lambda n, rng: rng.randrange(max(1, n)), True), ONCE, IO_OR_LATE),
     "reset after all bytes": Row(_cut_at(lambda n, rng: n, True), ONCE, ONCE, repeats=0),
     "chunked and cut": Row(_chunked, ONCE, IO_OR_LATE),
@@ -213,6 +249,8 @@ RANGE = {
     "multipart": Row(_same(header("Content-Type", "multipart/byteranges; boundary=x")), ONCE, _NO_RANGE,
                      _FROM_THE_FRONT, RANGES),
     "204": Row(_same(status("204 No Content")), ONCE, _NO_RANGE, _FROM_THE_FRONT),
+    "200 with the range": Row(_same(_as_200), ONCE, ONCE, kinds=RANGES, repeats=0),  # as rclone answers
+    "200 without both lengths, cut": Row(_without_both, ONCE, _NO_RANGE, _FROM_THE_FRONT, RANGES, None),
     "200 with 10 GiB": Row(_same(_all_of_10_gib), ONCE, _NO_RANGE, _LIST | _FROM_THE_FRONT),
     # It has the form of a small object, so that only what is inside shows it; of a range it does not. What a first
     # answer brought and does not decode is asked for again.
@@ -220,12 +258,17 @@ RANGE = {
                            _KNOWN | {"list": (ONCE, IO)}, repeats=None),
 }  # fmt: skip
 
-_ABSENT = _is("fill")
+_ABSENT, _SHORT = _is("fill"), _is("short-read")
 VERSION = {
     "404": Row(_same(status("404 Not Found")), _ABSENT, _ABSENT, _KNOWN | {"document": (_is("no-metadata"),) * 2},
                RANGES, None),
+    "410": Row(_same(status("410 Gone")), _is("http", RIGHT), _is("http"), _KNOWN, RANGES, None),
     "412": Row(_same(status("412 Precondition Failed")), _GONE, _GONE, kinds=RANGES, repeats=0),
     "another ETag": Row(_same(header("ETag", '"other"')), ONCE, ONCE, _KNOWN | {"index": (_GONE, _GONE)}, RANGES, 0),
+    # An announced read that gets this is made again by the batch, and is right if that was all.
+    "416": Row(_same(status("416 No Range")), _SHORT | ONCE, _SHORT, _FROM_THE_FRONT, RANGES, None),
+    "416 of another total": Row(_same(status("416 No Range", Content_Range="bytes */7")), _SHORT | ONCE, _SHORT,
+                                _KNOWN | _FROM_THE_FRONT, RANGES, None),
     "a weak ETag": Row(_same(header("ETag", 'W/"weak"')), _is("no-validator"), _is("no-validator"), _KNOWN, RANGES, 0),
     "no validator": Row(_same(header("ETag", None)), _is("no-validator"), _is("no-validator"), _KNOWN, RANGES, 0),
 }  # fmt: skip
@@ -250,6 +293,7 @@ STATUS = {
     "302": _refused("302 Found", _is("redirect"), _is("redirect"), 0, Location="http://127.0.0.1:1/"),
     "gzip": Row(_same(header("Content-Encoding", "gzip")), _is("encoded"), _is("encoded"), _FROM_THE_FRONT, repeats=0),
     "br": Row(_same(header("Content-Encoding", "br")), _is("encoded"), _is("encoded"), _FROM_THE_FRONT, repeats=0),
+    "a gzipped transfer": Row(_gzip, ONCE, _is("io", "range"), repeats=None),
 }
 
 _HEAD = b"HTTP/1.1 206 Partial Content\r\n"
