@@ -1,11 +1,14 @@
 """Faults of servers, networks and proxies: right bytes, or the reason that the fault has; then the same process reads
 well. Rows that other files have: faults of single answers, at each request of each kind, `test_fault_table.py`; servers
-that hang `test_fault_ends.py`; redirects `test_http_redirects.py`; certificates `test_tls.py`; credentials, regions and
-clocks `test_s3.py`; secrets over all of them `test_secrets.py`; the disk tier `disk_tier_test.cpp` and
-`test_disk_kills.py`; stores of Python `test_mounted_stores.py`; forks and exits `test_fork_and_exit_states.py`."""
+that hang, names and addresses `test_fault_ends.py`; redirects `test_http_redirects.py`; certificates `test_tls.py`;
+credentials, regions and clocks `test_s3.py`, `test_credentials_life.py`; dates as versions `test_http.py`; secrets over
+all of them `test_secrets.py`; the disk tier `disk_tier_test.cpp` and `test_disk_kills.py`; stores of Python
+`test_mounted_stores.py`; forks and exits `test_fork_and_exit_states.py`."""
 
 import base64
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -180,6 +183,32 @@ def test_an_empty_shard_is_a_short_read(server, folder):
     assert caught.value.reason == "short-read"
 
 
+REPEATED = {
+    "408": status("408 Request Timeout"),
+    "429": status("429 Too Many Requests", Retry_After="0"),
+    "500": status("500 Internal Server Error"),
+    "502": status("502 Bad Gateway", Retry_After="junk"),
+    "503": status("503 Service Unavailable", Retry_After="0"),
+    "504": status("504 Gateway Timeout", Retry_After="-1"),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("fault", REPEATED.values(), ids=REPEATED.keys())
+def test_a_request_that_fails_twice_is_sent_three_times(server, fault):
+    first = []
+
+    def twice(request, answer):
+        if request.path == "/plain.zarr/c/1/0/0" and len(first) < 2:
+            first.append(request.range)
+            fault(request, answer)
+
+    server.reset(twice)
+    check(f"{server.url}/plain.zarr")
+    asked = [request.range for request in server.requests if request.path == "/plain.zarr/c/1/0/0"]
+    assert asked[:3] == [first[0]] * 3
+
+
 def stalled(after):
     """So many bytes of the body, then silence."""
 
@@ -239,6 +268,75 @@ def test_a_hostile_answer_is_an_error_and_never_bytes(server, answer):
         damacy.open_array(uri)[:]
     server.reset()
     check(uri)
+
+
+ENDLESS = {  # what is sent first, and again and again
+    "a head": (b"HTTP/1.1 206 Partial Content\r\n", b"X: " + b"y" * 1000 + b"\r\n"),
+    "a line of the head": (b"HTTP/1.1 206 Partial Content\r\nX: ", b"y" * 65536),
+    "answers 1xx": (b"", b"HTTP/1.1 102 Processing\r\n\r\n" * 1000),
+    "chunk extensions": (b'HTTP/1.1 206 P\r\nETag: "a"\r\nTransfer-Encoding: chunked\r\n\r\n5;', b"a=b;" * 16384),
+    "trailers": (b'HTTP/1.1 206 P\r\nETag: "a"\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n', b"X: y\r\n" * 10000),
+    "a body without a length": (
+        b'HTTP/1.1 206 P\r\nETag: "a"\r\nContent-Range: bytes 0-99/100\r\n\r\n',
+        b"x" * 65536,
+    ),
+    "a page": (b"HTTP/1.1 200 OK\r\n\r\n", b"<html>" * 10000),
+    "a page of an error": (b"HTTP/1.1 500 No\r\n\r\n", b"<html>" * 10000),
+}
+READS_ENDLESS = """
+import resource, sys, damacy
+url = sys.argv[1]
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+damacy.mount(url + "/", damacy.StoreOptions(attempts=2, deadline_s=3, stall_timeout_s=1))
+damacy.open_array(url + "/sharded.zarr")[:]
+before = peak()
+try:
+    damacy.open_array(url + "/plain.zarr")
+except damacy.StorageError as error:
+    print(error.reason, peak() - before)
+damacy.open_array(url + "/sharded.zarr")[:]
+"""
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("begin, again", ENDLESS.values(), ids=ENDLESS.keys())
+def test_what_has_no_end_takes_no_memory(server, begin, again):
+    def endless(request, answer):
+        if "plain" in request.path:
+            answer.raw, answer.endless = begin, again
+
+    server.reset(endless)
+    run = [sys.executable, "-c", READS_ENDLESS, server.url]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=50)
+    reason, grown_kib = done.stdout.split()
+    assert reason in ("io", "range", "http", "deadline") and int(grown_kib) < 8 << 10
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.timeout(60)
+def test_connections_that_are_all_cut_at_once_keep_order_and_bytes(server):
+    """In mid-epoch, while requests for chunks are under way on them."""
+    held, cut_off = threading.Semaphore(0), threading.Event()
+
+    def hold(request, answer):
+        if "/c/" in request.path and not cut_off.is_set():
+            held.release()
+            cut_off.wait(30)
+
+    server.reset(hold)
+    memory = {"host_buffer_bytes": 64 << 20, "device_buffer_bytes": 64 << 20}
+    with damacy.Pipeline(damacy.Config(batch_size=1, device="cpu", dtype="u16", **memory)) as pipeline:
+        boxes = [[(i % 16, i % 16 + 16), (i, i + 40), (3, 60)] for i in range(30)]
+        pipeline.push([damacy.Sample(f"{server.url}/sharded.zarr", box) for box in boxes])
+        for _ in range(2):  # of both shards
+            assert held.acquire(timeout=30)
+        server.drop_connections()
+        cut_off.set()
+        for box in boxes:
+            with pipeline.pop() as batch:
+                np.testing.assert_array_equal(batch.numpy()[0], DATA[tuple(slice(*axis) for axis in box)])
+    indices = [request for request in server.requests if request.headers.get("range", "").startswith("bytes=-")]
+    assert len(indices) >= 4  # both were asked for again
 
 
 def test_connections_that_were_cut_while_idle_are_not_seen(server):
