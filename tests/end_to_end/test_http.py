@@ -319,6 +319,22 @@ def test_last_modified_is_a_validator(server):
     assert any("if-unmodified-since" in request.headers for request in server.requests)
 
 
+def test_another_date_is_another_version(server):
+    dates = {"Last-Modified": "Mon, 23 Nov 2026 10:00:00 GMT"}
+
+    def dated(request, answer):
+        answer.headers.pop("ETag", None)
+        answer.headers |= dates
+
+    server.reset(dated)
+    array = damacy.open_array(f"{server.url}/plain.zarr")
+    array[:16]
+    dates["Last-Modified"] = "Mon, 23 Nov 2026 10:00:01 GMT"
+    with pytest.raises(damacy.StorageError, match="not the version that was opened") as caught:
+        array[:16]
+    assert caught.value.reason == "changed"
+
+
 def test_attempts_are_bounded_and_counted(server):
     server.reset(status("503 Slow Down", Retry_After="0"))
     with pytest.raises(damacy.StorageError, match=r"GET 503, 6 attempts in \d+\.?\d* s") as caught:

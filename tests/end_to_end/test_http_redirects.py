@@ -100,6 +100,28 @@ def test_what_leads_elsewhere_is_refused(servers, target, text, asked):
     assert "hunter2" not in str(caught.value) and caught.value.attempts == 1
 
 
+@pytest.mark.parametrize("count", [5, 6])
+def test_at_most_five_redirects_are_followed(servers, count):
+    """Each leads to the next folder, and the last one to the array."""
+    first, _ = servers
+    (first.folder / str(count)).symlink_to(".")
+
+    def moved(request, answer):
+        folder = request.target.split("/")[1]
+        done = int(folder) if folder.isdigit() else 0
+        if done < count:
+            rest = request.target.removeprefix(f"/{done}")
+            status("302 Found", Location=f"/{done + 1}{rest}")(request, answer)
+
+    first.reset(moved)
+    if count == 5:
+        np.testing.assert_array_equal(opened(first, 5)[:], DATA)
+    else:
+        with pytest.raises(damacy.StorageError, match="more than 5 redirects") as caught:
+            opened(first, 5)
+        assert caught.value.reason == "redirect" and len(first.requests) == 6
+
+
 def test_without_a_location_there_is_nothing_to_follow(servers):
     first, _ = servers
     first.reset(status("302 Found"))

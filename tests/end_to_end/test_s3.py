@@ -169,8 +169,30 @@ def test_a_wrong_region_is_corrected_once(folder, bucket):
         assert sum("/us-west-2/" in each.headers["authorization"] for each in server.requests) == 1
 
 
-def test_a_clock_that_differs_is_corrected_once(server, bucket):
-    server.clock_offset = -86_400.0
+@pytest.mark.parametrize("line", ["301 Moved Permanently", "307 Temporary Redirect"])
+@pytest.mark.parametrize("region", ["eu-west-3", None])
+def test_a_redirect_of_a_bucket_is_followed_by_its_region_only(folder, bucket, line, region):
+    """The request is signed anew for the region that the answer names. Where its Location leads gets no request."""
+    with S3Server(folder, keys={KEY: SECRET}, region="eu-west-3") as server, S3Server(folder) as other:
+        more = {"x_amz_bucket_region": region} if region else {}
+
+        def moved(request, answer):
+            if "/us-west-2/" in request.headers.get("authorization", ""):
+                status(line, Location=f"{other.url}{request.target}", **more)(request, answer)
+
+        server.reset(moved)
+        damacy.mount(f"s3://{bucket}/", options(server, region="us-west-2"))
+        if region:
+            read(f"s3://{bucket}/plain.zarr")
+        else:
+            assert failure(f"s3://{bucket}/plain.zarr").reason == "redirect"
+        assert sum("/us-west-2/" in request.headers["authorization"] for request in server.requests) == 1
+        assert other.connections == 0
+
+
+@pytest.mark.parametrize("offset_s", [-86_400.0, -3_600.0, 3_600.0, 86_400.0])
+def test_a_clock_that_differs_is_corrected_once(server, bucket, offset_s):
+    server.clock_offset = offset_s
     damacy.mount(f"s3://{bucket}/", options(server))
     read(f"s3://{bucket}/plain.zarr")
     server.reset()
