@@ -1,4 +1,4 @@
-"""Servers that hang, drop connections or refuse many requests at once: what ends, and when."""
+"""Servers that hang, drop connections or refuse many requests at once, names and addresses: what ends, and when."""
 
 import os
 import shutil
@@ -279,17 +279,30 @@ SLOW_NAMES = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <netdb.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 int getaddrinfo(const char* name, const char* service, const struct addrinfo* hints, struct addrinfo** found) {
   static int (*usual)(const char*, const char*, const struct addrinfo*, struct addrinfo**);
+  static atomic_int failed;
+  if (!usual) usual = dlsym(RTLD_NEXT, "getaddrinfo");
+  if (name && strcmp(name, "failing.example") == 0) {
+    if (atomic_fetch_add(&failed, 1) < 2) return EAI_AGAIN;
+    name = "127.0.0.1";
+  }
+  if (name && strstr(name, ".two.example")) {
+    int error = usual("127.0.0.2", service, hints, found);
+    if (error) return error;
+    struct addrinfo* last = *found;
+    while (last->ai_next) last = last->ai_next;
+    return usual("127.0.0.1", service, hints, &last->ai_next);
+  }
   if (name && strcmp(name, "slow.example") == 0) sleep(3600);
   if (name && strcmp(name, "late.example") == 0) {
     usleep(500000);
     name = "127.0.0.1";
   }
-  if (!usual) usual = dlsym(RTLD_NEXT, "getaddrinfo");
   return usual(name, service, hints, found);
 }
 """
@@ -297,7 +310,7 @@ int getaddrinfo(const char* name, const char* service, const struct addrinfo* hi
 
 @pytest.fixture(scope="module")
 def slow_names(tmp_path_factory):
-    """The environment of programs for which names are slow."""
+    """The environment of programs for which names are slow, or fail twice, or have two addresses."""
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
     folder = tmp_path_factory.mktemp("names")
@@ -323,6 +336,32 @@ print(int(damacy.open_array(sys.argv[1])[0, 0, 0]), flush=True)
     reason, first = done.stdout.split()
     assert reason in ("dns", "connect", "deadline") and int(first) == DATA[0, 0, 0], done.stderr
     assert done.returncode == 0
+
+
+@pytest.mark.timeout(120)
+def test_a_lookup_that_fails_twice_is_repeated(server, slow_names):
+    program = "import sys, damacy; print(int(damacy.open_array(sys.argv[1])[0, 0, 0]))"
+    run = [sys.executable, "-c", program, server.url.replace("127.0.0.1", "failing.example") + "/plain.zarr"]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60, env=slow_names)
+    assert done.stdout == f"{DATA[0, 0, 0]}\n", done.stderr
+
+
+@pytest.mark.timeout(120)
+def test_of_two_addresses_the_one_that_answers_is_used(server, slow_names):
+    """The other one refuses connections. Their order is random, so that many names are read."""
+    port = int(server.url.rpartition(":")[2])
+    program = """
+import sys, damacy
+for number in range(8):
+    uri = f"http://{number}.two.example:{sys.argv[1]}/plain.zarr"
+    array = damacy.open(uri, store=damacy.StoreOptions(connect_timeout_s=20, attempts=1))
+    assert int(array[0, 0, 0]) == int(sys.argv[2])
+"""
+    run = [sys.executable, "-c", program, str(port), str(DATA[0, 0, 0])]
+    with socket.socket() as held:
+        held.bind(("127.0.0.2", port))
+        done = subprocess.run(run, capture_output=True, text=True, timeout=60, env=slow_names)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.timeout(120)
