@@ -16,6 +16,7 @@ APT_BUILD := ccache cmake g++ libbenchmark-dev libbz2-dev libfmt-dev libgtest-de
              libspdlog-dev libzstd-dev ninja-build python3-dev python3-venv rapidjson-dev zlib1g-dev
 APT_BENCH_REMOTE := libcurl4-openssl-dev libnginx-mod-http-lua nginx-light
 APT_DOCS := doxygen
+APT_TEST := nginx-light
 APT_FUZZ := clang-19 libclang-rt-19-dev
 
 # $(call need_apt,PACKAGES): as root, installs missing packages; as another user, prints the command and stops.
@@ -48,6 +49,11 @@ apt:
 .PHONY: apt-docs
 apt-docs:
 	$(call need_apt,$(APT_DOCS))
+
+# A server that tests read from, if it is there.
+.PHONY: apt-test
+apt-test:
+	$(call need_apt,$(APT_TEST))
 
 # Any Python from 3.11 on: the first one on PATH, or the system's if that is older.
 $(INSTALLED): requirements-dev.txt | apt
