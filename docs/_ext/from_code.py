@@ -165,7 +165,10 @@ def _covered(name: str, counts: dict[str, int]) -> str:
 
 def quick_start() -> str:
     """The install command and the two programs of the README, unchanged. tests/docs/test_readme.py runs them."""
-    parts = ["Install it from a checkout, on Linux with Python 3.11 or newer and a C++20 compiler:"]
+    parts = [
+        "Install it from a checkout, on Linux with Python 3.11 or newer and a C++20 compiler. For batches in GPU "
+        "memory the build also needs `nvcc`: [Building from source](reference/wheels.md#building-from-source)."
+    ]
     for title, language, before in (
         ("Install", "sh", ""),
         ("First program", "python", "This program makes its own data, and prints the mean of each batch:"),
