@@ -1,11 +1,10 @@
-"""The programs of the documentation run, each how-to page begins with one, and those that are not run say why.
+"""All programs of the documentation run, and each how-to page begins with one.
 
 Above a fenced `python` block, or for all blocks of a page below its title:
 
     <!-- run; needs: PACKAGE ...; with: GIVEN ... -->      skipped where a package is missing; GIVEN as in support.given
     <!-- run page; needs: PACKAGE ...; with: GIVEN ... --> all blocks of the page are one program
     <!-- short program -->                                 test_short_programs.py runs it
-    <!-- not run: REASON -->
 """
 
 import importlib.util
@@ -24,7 +23,6 @@ OPTIONS = r"(?:; needs: ([\w ]+))?(?:; with: ([\w. ]+))?"
 PROGRAM = re.compile(rf"^<!-- run{OPTIONS} -->\n```python\n(.*?)^```$", re.M | re.S)
 WHOLE_PAGE = re.compile(rf"^<!-- run page{OPTIONS} -->$", re.M)
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
-NOT_RUN = re.compile(r"^<!-- not run: (.+) -->\n```python\n(.*?)^```$", re.M | re.S)
 SHORT = re.compile(r"^<!-- short program -->\n```python\n(.*?)^```$", re.M | re.S)
 FENCE = re.compile(r"^```(\S+)")
 
@@ -85,17 +83,14 @@ def test_the_program_of_the_tutorial_trains_and_finds_its_checkpoint(tmp_path):
         assert ran.stdout.startswith(beginning), ran.stdout + ran.stderr
 
 
-def test_each_python_block_is_run_or_says_why_not():
-    unmarked, reasons = [], []
+def test_each_python_block_is_run():
+    unmarked = []
     for page, text in PAGES.items():
         if WHOLE_PAGE.search(text):
             continue
         marked = {block for *_, block in PROGRAM.findall(text)} | set(SHORT.findall(text))
-        reasons += [(page, reason) for reason, _ in NOT_RUN.findall(text)]
-        marked |= {block for _, block in NOT_RUN.findall(text)}
         unmarked += [(page, block) for block in BLOCK.findall(text) if block not in marked]
     assert unmarked == []
-    assert len(reasons) <= 1, reasons
     assert sum(1 for _ in programs()) >= 50
 
 

@@ -44,6 +44,7 @@ if importlib.util.find_spec("torch") is None:
     module("torch", utils=module("torch.utils", data=data), from_dlpack=lambda batch: batch.numpy(), cuda=no_gpu)
 """
 KEYS = {"reader": "...", "AKIAIOSFODNN7EXAMPLE": "..."}  # as the pages write them
+GOOGLE = {"GOOG1E...": "..."}
 
 
 @dataclasses.dataclass
@@ -75,7 +76,8 @@ def given(names: Iterable[str], folder: pathlib.Path) -> Iterator[Context]:
 
 @contextlib.contextmanager
 def _servers(folder: pathlib.Path, context: Context) -> Iterator[None]:
-    """The buckets `scans`, `my-bucket` and the public one `noaa-example`, which is also served by HTTP."""
+    """The buckets `scans`, `my-bucket` and the public one `noaa-example`, which is also served by HTTP; and by Google's
+    interface, for the key of `GOOGLE`."""
     from damacy.synthetic import write_image
 
     buckets = folder / "buckets"
@@ -86,7 +88,11 @@ def _servers(folder: pathlib.Path, context: Context) -> Iterator[None]:
         volume.truncate(16 << 20)
     profile = "\naws_access_key_id = reader\naws_secret_access_key = ...\n"
     (folder / "credentials").write_text(f"[default]{profile}[lab]{profile}")
-    with S3Server(buckets, keys=KEYS) as s3, FaultServer(buckets / "noaa-example") as http:
+    with (
+        S3Server(buckets, keys=KEYS) as s3,
+        S3Server(buckets, keys=GOOGLE, region="auto") as google,
+        FaultServer(buckets / "noaa-example") as http,
+    ):
         s3.public = {"noaa-example"}
         context.environment |= {name: "" for name in os.environ if name.startswith("AWS_")} | {
             "AWS_ENDPOINT_URL_S3": s3.url,
@@ -98,6 +104,7 @@ def _servers(folder: pathlib.Path, context: Context) -> Iterator[None]:
         context.places |= {
             "https://data.example.org": http.url,
             "http://127.0.0.1:9000": s3.url,
+            'access_key_id="GOOG1E..."': f'endpoint="{google.url}", access_key_id="GOOG1E..."',
             "/local/damacy": str(folder / "disk-cache"),
         }
         yield
