@@ -22,7 +22,8 @@ class Hedges {
   [[nodiscard]] bool pay();
 
  private:
-  static constexpr std::size_t kKept = 256, kKnown = 32;
+  static constexpr std::size_t kKept = 256;
+  static constexpr std::int64_t kLeastKnown = 8, kKnown = 32;
   static constexpr std::int64_t kPart = 50;  // one of so many requests
   static constexpr std::int64_t kAtFirst = 8;
 

@@ -13,30 +13,43 @@ void answer(Hedges& hedges, int count, milliseconds first_byte) {
   for (int i = 0; i < count; ++i) hedges.answered(first_byte);
 }
 
-TEST(Hedges, knows_no_patience_before_32_answers) {
+TEST(Hedges, knows_no_patience_before_8_answers_and_has_much_before_32) {
   Hedges hedges;
-  answer(hedges, 31, milliseconds(10));
+  answer(hedges, 7, milliseconds(10));
   EXPECT_FALSE(hedges.patience());
   answer(hedges, 1, milliseconds(10));
-  EXPECT_EQ(hedges.patience(), milliseconds(50)) << "never less";
+  EXPECT_EQ(hedges.patience(), milliseconds(200));
+  answer(hedges, 23, milliseconds(30));
+  EXPECT_EQ(hedges.patience(), milliseconds(240)) << "eight times the median";
+  answer(hedges, 1, milliseconds(30));
+  EXPECT_EQ(hedges.patience(), milliseconds(90)) << "from 32 on it is found again";
 }
 
-TEST(Hedges, waits_four_times_the_median_or_as_long_as_99_of_100_took) {
+TEST(Hedges, waits_three_times_the_median_or_as_long_as_31_of_32_took) {
   Hedges hedges;
   answer(hedges, 250, milliseconds(30));
-  EXPECT_EQ(hedges.patience(), milliseconds(120));
+  EXPECT_EQ(hedges.patience(), milliseconds(90));
   answer(hedges, 64, milliseconds(300));
   EXPECT_EQ(hedges.patience(), milliseconds(300));
   answer(hedges, 256, milliseconds(20));
-  EXPECT_EQ(hedges.patience(), milliseconds(80)) << "what was long ago does not count";
+  EXPECT_EQ(hedges.patience(), milliseconds(60)) << "what was long ago does not count";
+  answer(hedges, 256, milliseconds(1));
+  EXPECT_EQ(hedges.patience(), milliseconds(30)) << "never less";
 }
 
-TEST(Hedges, one_late_answer_does_not_make_the_next_one_usual) {
+TEST(Hedges, late_answers_do_not_make_the_next_ones_usual) {
   Hedges hedges;
-  answer(hedges, 20, milliseconds(10));
+  answer(hedges, 7, milliseconds(10));
   answer(hedges, 1, milliseconds(2000));
-  answer(hedges, 20, milliseconds(10));
-  EXPECT_EQ(hedges.patience(), milliseconds(50));
+  EXPECT_EQ(hedges.patience(), milliseconds(200));
+  answer(hedges, 32, milliseconds(10));
+  EXPECT_EQ(hedges.patience(), milliseconds(30));
+  answer(hedges, 209, milliseconds(10));
+  answer(hedges, 7, milliseconds(2000));  // with the first a 32nd of what is known
+  EXPECT_EQ(hedges.patience(), milliseconds(30));
+  answer(hedges, 8, milliseconds(2000));
+  answer(hedges, 16, milliseconds(10));
+  EXPECT_EQ(hedges.patience(), milliseconds(2000)) << "but many do";
 }
 
 TEST(Hedges, pays_for_eight_and_then_for_one_in_fifty) {

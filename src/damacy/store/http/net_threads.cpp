@@ -15,7 +15,7 @@
 namespace damacy::http {
 namespace {
 
-constexpr auto kLook = std::chrono::milliseconds(20);  // for late tasks
+constexpr auto kLook = std::chrono::milliseconds(10);  // for late tasks
 constexpr auto kIdle = std::chrono::milliseconds(60'000);
 constexpr auto kPatience = std::chrono::seconds(5);  // of stop()
 constexpr std::size_t kThreadsAtMost = 64;
