@@ -47,18 +47,21 @@ class CudaDevice final : public Device {
   int index() const noexcept override { return context_->ordinal(); }
   bool is_host() const noexcept override { return false; }
   std::string near_cores() const override {
-    const Use use(*context_);
-    CUdevice device = 0;
-    context_->check(calls().cuDeviceGet(&device, index()), "cuDeviceGet");
-    const auto number = [&](CUdevice_attribute which) {
-      int value = 0;
-      context_->check(calls().cuDeviceGetAttribute(&value, which, device), "cuDeviceGetAttribute");
-      return value;
+    char path[64] = "";
+    const auto ask = [&] {
+      const Use use(*context_);
+      CUdevice device = 0;
+      context_->check(calls().cuDeviceGet(&device, index()), "cuDeviceGet");
+      const auto number = [&](CUdevice_attribute which) {
+        int value = 0;
+        context_->check(calls().cuDeviceGetAttribute(&value, which, device), "cuDeviceGetAttribute");
+        return value;
+      };
+      std::snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.0/local_cpulist",
+                    number(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID), number(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
+                    number(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
     };
-    char path[64];
-    std::snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.0/local_cpulist",
-                  number(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID), number(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
-                  number(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
+    if (failure_of(ask)) return {};  // a driver need not know the bus
     return files_below("")(path);
   }
   std::shared_ptr<Alloc> device_memory() override { return device_memory_; }

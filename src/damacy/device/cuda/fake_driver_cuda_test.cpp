@@ -192,6 +192,15 @@ TEST_F(CudaTest, an_event_that_has_passed_is_not_asked_again_until_it_is_recorde
   EXPECT_EQ(fake.calls("cuEventQuery"), asked + 1);
 }
 
+TEST_F(CudaTest, cores_near_a_device_are_unknown_if_the_driver_does_not_know_its_bus) {
+  const auto device = cuda::bind_primary(api, 0);
+  const std::uint64_t asked = fake.calls("cuDeviceGetAttribute");
+  fake.fail("cuDeviceGetAttribute", 2, CUDA_ERROR_INVALID_VALUE, /*for_ever=*/false);
+  EXPECT_EQ(device->near_cores(), "");
+  EXPECT_EQ(fake.calls("cuDeviceGetAttribute"), asked + 2);
+  EXPECT_EQ(fake.struck(), "cuDeviceGetAttribute");
+}
+
 // Calls whose failure leaves something behind.
 bool frees(const std::string& call) {
   for (const char* part : {"Destroy", "Free", "Unregister", "Release", "cuCtxPushCurrent", "cuDeviceGet"})
