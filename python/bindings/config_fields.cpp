@@ -39,19 +39,11 @@ std::optional<Number> number_of(const nb::handle& value) {
   return Number(std::uint64_t{natural});
 }
 
-Border border_of(const std::string& name) {
-  if (name == "edge") return Border::edge;
-  if (name == "reflect") return Border::reflect;
-  if (name == "symmetric") return Border::symmetric;
-  if (name == "wrap") return Border::wrap;
-  throw Error(Status::inval, formatted("pad: no border is called {}", name));
-}
-
 Pad pad_of(const nb::handle& axis, const nb::handle& border) {
   Pad pad;
   if (!axis.is_none()) pad.axis = axis_of(axis);
   if (nb::isinstance<nb::str>(border)) {
-    pad.border = border_of(nb::cast<std::string>(border));
+    pad.border = find_named(kBorders, nb::cast<std::string>(border), "border");
   } else {
     pad.border = Border::constant;
     pad.value = *number_of(border);

@@ -1,6 +1,6 @@
 """Python, C++ and C name the same settings, counters, specs of arrays and options of stores. The tables of C++ are in
-src/damacy/batch/fields.h and src/damacy/store/store_fields.h. That these have each member, and that C has each line of
-the first, is tested in C++: in fields_test.cpp next to them, and in src/damacy/c/fields_test.cpp."""
+src/damacy/batch/fields.h and src/damacy/store/store_fields.h. That these have each member, and that C has each line, is
+tested in C++: in fields_test.cpp next to them, and in src/damacy/c/fields_test.cpp."""
 
 import dataclasses
 import re

@@ -116,6 +116,21 @@ DAMACY_API int damacy_array_dtype(const damacy_array* array, int* dtype);
 DAMACY_API int damacy_array_read(const damacy_array* array, const int64_t* start, const int64_t* stop, void* data,
                                  size_t size);
 
+// -- remote stores
+// -----------------------------------------------------------------------------------------------------
+
+typedef struct damacy_store_options damacy_store_options;
+
+// How the stores below a prefix are reached. What is not set comes from the environment, as without options.
+DAMACY_API int damacy_store_options_create(damacy_store_options** out);
+DAMACY_API void damacy_store_options_destroy(damacy_store_options* options);
+// A field of C++'s StoreOptions but `credentials`, and its value as text: endpoint "https://host", anonymous "true",
+// attempts "3", deadline_s "30.5", absent_status "403,404". Each call with headers adds one, "Name: value".
+DAMACY_API int damacy_store_options_set(damacy_store_options* options, const char* name, const char* value);
+// For all uris below `prefix` (http, https, s3 or gs), of this process. Arrays that are open stay as they are.
+DAMACY_API int damacy_mount(const char* prefix, const damacy_store_options* options);
+DAMACY_API int damacy_unmount(const char* prefix);
+
 // -- batches
 // -----------------------------------------------------------------------------------------------------------
 
@@ -135,8 +150,15 @@ DAMACY_API int damacy_options_set_number(damacy_options* options, const char* na
 // device ("auto", "cpu", "cuda", "cuda:1"), dtype ("float32"), on_error ("raise", "skip", "fill"), verify ("needed",
 // "whole"), thread_cores ("rank", "all"), shared_cache (a name), disk_cache (a directory).
 DAMACY_API int damacy_options_set_text(damacy_options* options, const char* name, const char* value);
-// Declares an array of the batches; samples then have exactly these parts.
+// Declares an array of the batches; samples then have exactly these parts. A name of "" is the only array of samples
+// without names.
 DAMACY_API int damacy_options_add_array(damacy_options* options, const char* name, int dtype);
+// What is wanted of an array that was added: a field of C++'s ArraySpec and its value as text. dtype "uint8"; cf
+// "true"; scale, offset "0.5" or one for each channel "0.5,1"; clip_low, clip_high, missing "0"; rounding "truncate",
+// "nearest"; pad "edge", "reflect", "symmetric", "wrap", a number, or for each axis "y=reflect,x=0"; channels "0,2";
+// channel_axis "c" or its place "0"; axes "z,y,x"; order "y,,x", where nothing is a new axis of 1.
+DAMACY_API int damacy_options_set_array(damacy_options* options, const char* array, const char* field,
+                                        const char* value);
 
 DAMACY_API int damacy_samples_create(damacy_samples** out);
 DAMACY_API void damacy_samples_destroy(damacy_samples* samples);

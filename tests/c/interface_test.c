@@ -244,6 +244,52 @@ static void test_batches(const char* uri) {
   tensor->deleter(tensor);
 }
 
+static void test_stores(void) {
+  damacy_store_options* options = NULL;
+  OK(damacy_store_options_create(&options));
+  OK(damacy_store_options_set(options, "anonymous", "true"));
+  OK(damacy_store_options_set(options, "attempts", "2"));
+  FAILS(DAMACY_INVAL, damacy_store_options_set(options, "attempts", "two"));
+  FAILS(DAMACY_INVAL, damacy_store_options_set(options, "atempts", "2"));
+  CHECK(strstr(damacy_error_text(), "attempts") != NULL);
+  OK(damacy_mount("s3://bucket-of-this-test/", options));
+  damacy_store_options_destroy(options);
+  damacy_store_options_destroy(NULL);
+  OK(damacy_unmount("s3://bucket-of-this-test/"));
+  FAILS(DAMACY_INVAL, damacy_unmount("s3://bucket-of-this-test/"));
+}
+
+// Twice the stored elements, and one, as a wanted array says.
+static void test_wanted_arrays(const char* uri) {
+  damacy_options* options = NULL;
+  damacy_pipeline* pipeline = NULL;
+  damacy_samples* samples = NULL;
+  damacy_batch* batch = NULL;
+  const void* data = NULL;
+  const int64_t start[] = {1, 2}, stop[] = {3, 5};
+  OK(damacy_options_create(&options));
+  OK(damacy_options_set_integer(options, "batch_size", 1));
+  OK(damacy_options_set_integer(options, "host_buffer_bytes", 64 << 20));
+  OK(damacy_options_set_text(options, "device", "cpu"));
+  FAILS(DAMACY_INVAL, damacy_options_set_array(options, "", "scale", "2"));
+  OK(damacy_options_add_array(options, "", DAMACY_F32));
+  OK(damacy_options_set_array(options, "", "scale", "2"));
+  OK(damacy_options_set_array(options, "", "offset", "1"));
+  OK(damacy_options_set_array(options, "", "dtype", "float64"));
+  OK(damacy_pipeline_create(options, &pipeline));
+  damacy_options_destroy(options);
+  OK(damacy_samples_create(&samples));
+  OK(damacy_samples_add(samples, uri, 2, start, stop, NULL));
+  OK(damacy_pipeline_push(pipeline, samples));
+  damacy_samples_destroy(samples);
+  OK(damacy_pipeline_pop(pipeline, 30, &batch));
+  OK(damacy_batch_data(batch, NULL, &data));
+  for (int j = 0; j < 2; ++j)
+    for (int i = 0; i < 3; ++i) CHECK(((const double*)data)[j * 3 + i] == 2 * (100 * (1 + j) + 2 + i) + 1);
+  damacy_batch_destroy(batch);
+  damacy_pipeline_destroy(pipeline);
+}
+
 static void test_parts(const char* uri) {
   damacy_pipeline* pipeline = make_pipeline();
   damacy_samples* samples = NULL;
@@ -577,6 +623,8 @@ int main(int argc, char** argv) {
   test_arrays(uri);
   test_batches(uri);
   test_parts(uri);
+  test_wanted_arrays(uri);
+  test_stores();
   test_packing();
   test_local_exchange();
   test_exchange_by_callbacks();

@@ -1,7 +1,7 @@
 // The names of the settings (Config, ArraySpec) and counters (Stats), and the members that have their values. Python's
 // bindings and the C interface read these tables, so that a new field is one line here, a member with its meaning in
 // config.h or stats.h, and a field of Python's class. `device`, `dtype` and `arrays` of Config are in no table: each
-// interface has its own form of them. Of an ArraySpec the C interface has the dtype.
+// interface has its own form of them.
 #pragma once
 
 #include <cstddef>
@@ -84,6 +84,11 @@ void for_named_settings(Visit visit) {
   visit("verify", &Config::verify, kVerifies);
   visit("thread_cores", &Config::thread_cores, kThreadCores);
 }
+
+inline constexpr Named<Rounding> kRoundings[] = {{"truncate", Rounding::truncate}, {"nearest", Rounding::nearest}};
+// What lies beyond an array, where it is no number.
+inline constexpr Named<Border> kBorders[] = {
+    {"edge", Border::edge}, {"reflect", Border::reflect}, {"symmetric", Border::symmetric}, {"wrap", Border::wrap}};
 
 // The fields of ArraySpec. Python's `clip` is two of them.
 inline constexpr std::tuple kSpecFields{

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "damacy/batch/stats.h"
 #include "damacy/c.h"
 #include "damacy/c/detail/calls.h"
+#include "damacy/c/detail/text_values.h"
 #include "damacy/pipeline/pipeline.h"
 
 using damacy::Config;
@@ -46,12 +48,6 @@ struct damacy_batch {
 };
 
 namespace {
-
-damacy::Dtype dtype_of(std::string_view name) {
-  for (int code = 0; code < damacy::kBatchDtypes; ++code)
-    if (damacy::name_of(static_cast<damacy::Dtype>(code)) == name) return static_cast<damacy::Dtype>(code);
-  throw Error(Status::inval, formatted("no dtype \"{}\"; one is \"float32\"", name), "arguments");
-}
 
 damacy::DeviceChoice device_of(std::string_view name) {
   using Kind = damacy::DeviceChoice::Kind;
@@ -121,7 +117,7 @@ int damacy_options_set_text(damacy_options* options, const char* name, const cha
     Config& config = needed(options, "options").config;
     const std::string_view option = &needed(name, "name"), text = &needed(value, "value");
     if (option == "device") return static_cast<void>(config.device = device_of(text));
-    if (option == "dtype") return static_cast<void>(config.dtype = dtype_of(text));
+    if (option == "dtype") return damacy::detail::TextValue(option, text).to(config.dtype);
     bool is_set = false;
     std::string names = "device, dtype";
     damacy::for_named_settings([&](std::string_view setting, auto member, const auto& values) {
@@ -146,6 +142,28 @@ int damacy_options_add_array(damacy_options* options, const char* name, int dtyp
     damacy::NamedArraySpec array{&needed(name, "name"), {}};
     array.spec.dtype = damacy::detail::enumerator(dtype, damacy::Dtype::boolean, "dtype");
     needed(options, "options").config.arrays.push_back(std::move(array));
+  });
+}
+
+int damacy_options_set_array(damacy_options* options, const char* array, const char* field, const char* value) {
+  return status_of([&] {
+    auto& arrays = needed(options, "options").config.arrays;
+    const std::string_view array_name = &needed(array, "array"), name = &needed(field, "field");
+    const damacy::detail::TextValue text(name, &needed(value, "value"));
+    const auto found = std::ranges::find(arrays, array_name, &damacy::NamedArraySpec::name);
+    if (found == arrays.end())
+      throw Error(Status::inval, formatted("no array \"{}\" was added", array_name), "arguments");
+    bool is_set = false;
+    std::string names;
+    const auto set = [&](const auto& line) {
+      names += formatted("{}{}", names.empty() ? "" : ", ", line.name);
+      if (line.name != name) return;
+      text.to(found->spec.*line.value);
+      is_set = true;
+    };
+    std::apply([&](const auto&... line) { (set(line), ...); }, damacy::kSpecFields);
+    if (!is_set)
+      throw Error(Status::inval, formatted("no field \"{}\" of an array; there are: {}", name, names), "arguments");
   });
 }
 
