@@ -143,7 +143,7 @@ TEST(TextValue, is_what_the_text_says) {
 
 class StoresInC : public ::testing::Test {
  protected:
-  static constexpr const char* kPrefix = "http://stores-in-c.invalid/";
+  static constexpr const char* kPrefix = "https://stores-in-c.invalid/";
   StoresInC() { EXPECT_EQ(damacy_store_options_create(&options_), DAMACY_OK); }
   ~StoresInC() override { damacy_store_options_destroy(options_); }
   int set(std::string_view name, const char* value) { return damacy_store_options_set(options_, name.data(), value); }
