@@ -51,8 +51,9 @@ class Config:
             ml_dtypes, torch or JAX. Names count bits: `"float32"` or `"f32"`, `"uint16"` or `"u16"`. Other byte orders,
             and Python's own `float` and `int`, are refused. Values outside an integer type's range become the nearest
             value in range.
-        lookahead_batches: depth of the queue of accepted samples, in batches. None means 2, and 8 from the first sample
-            of a remote store on, which is asked for the objects of all batches in the queue.
+        lookahead_batches: depth of the queue of accepted samples, in batches. None means 8 on a GPU, which decodes
+            chunks of several small batches together; on the host 2, and 8 from the first sample of a remote store on,
+            which is asked for the objects of all batches in the queue.
         n_io_threads: reader threads; on the host back end they also decode and place what they read.
         n_compute_threads: workers in addition to these; 0 is none.
         n_zarrs_meta_cache: arrays whose metadata are cached; the least recently used is evicted first.

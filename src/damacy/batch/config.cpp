@@ -108,9 +108,9 @@ void check_config(const Config& c) {
   at_most("max_bytes_per_element", c.max_bytes_per_element, 8);
 }
 
-std::int64_t lookahead_of(const Config& c, bool is_remote) {
-  constexpr std::int64_t kNear = 2, kRemote = 8;
-  return c.lookahead_batches.value_or(is_remote ? kRemote : kNear);
+std::int64_t lookahead_of(const Config& c, bool is_far) {
+  constexpr std::int64_t kNear = 2, kFar = 8;
+  return c.lookahead_batches.value_or(is_far ? kFar : kNear);
 }
 
 std::int64_t element_bytes_allowed(const Config& c) {

@@ -119,9 +119,9 @@ void check_spec(const ArraySpec& spec, Dtype dtype);
 // Throws Error(inval, "arguments") for the first field out of range, then for what a pipeline refuses.
 void check_config(const Config& config);
 
-// How many batches of accepted samples wait: as set, else more of them where samples are of remote stores, because
-// these are asked for the objects of all batches that wait.
-[[nodiscard]] std::int64_t lookahead_of(const Config& config, bool is_remote = false);
+// How many batches of accepted samples wait: as set, else 2, or 8 to look far ahead: remote stores are asked for the
+// objects of all batches that wait, and a device decodes chunks of several small batches together.
+[[nodiscard]] std::int64_t lookahead_of(const Config& config, bool is_far = false);
 
 // The widest source element, in bytes.
 [[nodiscard]] std::int64_t element_bytes_allowed(const Config& config);

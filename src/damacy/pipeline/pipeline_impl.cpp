@@ -99,6 +99,7 @@ PipelineImpl::PipelineImpl(Config config_, PipelineEnvironment environment)
     bind();
     Machine machine = read_machine();
     machine.gpu = engine_device != nullptr;
+    if (machine.gpu) stream.look_further_ahead();
     check_caches(config, machine);
     const OnCores place(cores_of(config, machine, engine_device.get()));  // of all threads that are started here
     const MemoryPlan plan = plan_memory(config, machine);

@@ -19,7 +19,7 @@ SampleStream::SampleStream(const Config& config)
     : config_(config), lookahead_batches_(lookahead_of(config)), queue_depth_(samples_of(config, lookahead_batches_)) {}
 
 void SampleStream::look_further_ahead() noexcept {
-  lookahead_batches_ = lookahead_of(config_, /*is_remote=*/true);
+  lookahead_batches_ = lookahead_of(config_, /*is_far=*/true);
   queue_depth_ = samples_of(config_, lookahead_batches_);
 }
 

@@ -47,7 +47,7 @@ class SampleStream {
   void end_first_source(std::exception_ptr error);
   std::list<std::shared_ptr<QueuedSource>> take_sources() noexcept { return std::exchange(sources_, {}); }
   std::int64_t room() const noexcept { return queue_depth_ - queued_; }
-  // Samples of remote stores come: more of them wait, unless Config says how many.
+  // More samples wait, unless Config says how many: for a device, and from the first sample of a remote store on.
   void look_further_ahead() noexcept;
   std::int64_t lookahead_batches() const noexcept { return lookahead_batches_; }
   bool is_half_empty() const noexcept { return queued_ < (queue_depth_ + 1) / 2; }

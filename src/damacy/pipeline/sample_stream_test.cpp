@@ -119,7 +119,7 @@ TEST_F(SampleStreamTest, a_lookahead_that_overflows_is_endless) {
   EXPECT_GT(SampleStream(large).room(), std::int64_t{1} << 62);
 }
 
-TEST_F(SampleStreamTest, more_samples_of_remote_stores_wait_unless_it_is_set_how_many) {
+TEST_F(SampleStreamTest, more_samples_wait_when_it_looks_further_ahead_unless_it_is_set_how_many) {
   config.lookahead_batches.reset();
   SampleStream chosen{config};
   EXPECT_EQ(chosen.room(), 2 * 3);

@@ -78,6 +78,20 @@ TEST_P(OnDevice, many_batches_are_right_and_in_order) {
   }
 }
 
+// Waves hold the chunks of all batches that wait. On the cores the queue would have two.
+TEST_P(OnDevice, eight_batches_wait_unless_it_is_set_how_many) {
+  constexpr std::int64_t kBatch = 4, kSlots = 3;
+  for (const std::optional<std::int64_t> set : {std::optional<std::int64_t>{}, std::optional<std::int64_t>{2}}) {
+    Config config = small_config(kBatch);
+    config.lookahead_batches = set;
+    Pipeline pipeline = make(config);
+    std::int64_t taken = 0;
+    pipeline.push([&]() -> std::optional<Sample> { return crop(taken++ % 31, 0); });
+    EXPECT_GE(taken, set.value_or(8) * kBatch);
+    EXPECT_LE(taken, (set.value_or(8) + kSlots) * kBatch);
+  }
+}
+
 // More than there is staging memory, so that it is used again: 40 batches want 20 chunks of 512 bytes each.
 TEST_P(OnDevice, batches_of_several_waves_are_right) {
   for (const std::uint64_t device_from : {std::uint64_t{0}, ~std::uint64_t{0}}) {
