@@ -58,8 +58,8 @@ class Stats:
     `requests` counts what the pipeline's remote stores asked their servers for, and `requests_repeated` those that were
     sent again after a failure; `requests_throttled` were answered 429 or 503. `requests_hedged` were sent once more
     because their first byte was late (`StoreOptions.hedge`), and of `hedges_won` the second answer came first.
-    `requests_in_flight` is a gauge, and so is `requests_in_flight_best`: how many were found to be worth having under
-    way to the server that was asked last. `bytes_received` are bytes of bodies, `connections_opened` new connections.
+    `requests_in_flight` is a gauge, and so is `requests_in_flight_best`: how many were allowed under way to its server
+    when the pipeline sent its last request. `bytes_received` are bytes of bodies, `connections_opened` new connections.
     `documents_revalidated` counts objects that were asked for again because what was known of them was older than
     `StoreOptions.revalidate_s`. `first_byte` is the time from a request to the first byte of its answer. Stores that
     Python reads are not counted.
