@@ -43,6 +43,7 @@ IN_CPP = (
     IDLE,
     LAYOUT,
     LINKS,
+    TAGS,
 )  # halo_tests alone must notice
 TRANSFORMER = "python/damacy/halo/data_transformer.py"
 CALLS, CHANNELS = "python/bindings/halo_transformer.cpp", "python/bindings/halo_channels.cpp"
@@ -150,7 +151,7 @@ def tests_pass(folder: str, file: str) -> bool:
     if "copy_plan" in file:
         build(folder, "copy_tests")
         return passes(f"{folder}/copy_tests", "--gtest_filter=CopyPlan.*")
-    if file.endswith(".cpp"):
+    if file.endswith((".cpp", ".h")):
         build(folder, "_native")
     tests = ON_LAZY_DEVICE if "bindings" in file else ("python/tests/test_halo_wire.py",)
     return passes(sys.executable, "-m", "pytest", "-q", "-x", *tests)
