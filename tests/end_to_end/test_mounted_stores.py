@@ -25,16 +25,8 @@ from zarr.storage import LocalStore, LoggingStore, MemoryStore, ZipStore
 import damacy
 from damacy.samplers import RandomCrops
 
+pytestmark = pytest.mark.usefixtures("unmounted")
 SHAPE = (96, 80)
-
-
-@pytest.fixture(autouse=True)
-def only_mounts_of_the_test():
-    before = {prefix for prefix, _ in damacy.mounts()}
-    yield
-    for prefix, _ in damacy.mounts():
-        if prefix not in before:
-            damacy.unmount(prefix)
 
 
 def values(offset=0):
