@@ -366,7 +366,8 @@ release: $(INSTALLED)  ## what is published of a tagged commit, in dist/: packag
 gpu-folder: wheel  ## .gpu/: what tools/gpu_run.sh needs in addition to the checkout, to be copied to a machine with a GPU
 	@rm -rf .gpu/whl && mkdir -p .gpu/whl && cp "$$(ls -t dist/damacy-*cp312*.whl | head -1)" .gpu/whl
 	@$(WHEEL_VENV)/python -m pip download -qq --disable-pip-version-check --no-deps --only-binary=:all: \
-	  -c requirements-dev.txt -d .gpu/whl numcodecs google_crc32c typing_extensions zarr donfig pyyaml
+	  -c requirements-dev.txt -d .gpu/whl numcodecs google_crc32c typing_extensions zarr donfig pyyaml \
+	  pytest-xdist execnet
 	@ls .gpu/whl
 
 # Four wheels that behave differently on an H200: built by CUDA 12.4, by the installed CUDA, and two with only PTX of an
@@ -380,7 +381,8 @@ GPU_WHEELS := .gpu12/cuda12 .gpu12/cuda13 .gpu12/ptx75 .gpu12/ptx80
 .PHONY: gpu-wheels
 gpu-wheels: $(GPU_WHEELS)  ## .gpu12/: what tools/gpu_wheels.sh needs in addition to the checkout, to be copied to a machine with a GPU
 	@$(WHEEL_VENV)/python -m pip download -qq --disable-pip-version-check --no-deps --only-binary=:all: \
-	  -c requirements-dev.txt -d .gpu12/more numcodecs google_crc32c typing_extensions zarr donfig pyyaml
+	  -c requirements-dev.txt -d .gpu12/more numcodecs google_crc32c typing_extensions zarr donfig pyyaml \
+	  pytest-xdist execnet
 	@du -sh .gpu12/*
 
 .PHONY: clean

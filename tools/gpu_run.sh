@@ -56,47 +56,26 @@ part_native() {
   return "$code"
 }
 
-in_parallel() {  # in_parallel COMMAND...: JOBS times with 0, 1, … as the last argument
-  local i code=0 pids=()
-  for ((i = 0; i < JOBS; i++)); do
-    "$@" "$i" >"$OUT/process.$i" 2>&1 &
-    pids+=($!)
-  done
-  for ((i = 0; i < JOBS; i++)); do
-    wait "${pids[i]}" || { code=1; echo "-- process $i failed"; tail -60 "$OUT/process.$i"; }
-    tail -1 "$OUT/process.$i"
-  done
-  rm -f "$OUT"/process.*
-  return "$code"
-}
-
-cases_from() {  # cases_from FIRST COUNT I: the share of process I
-  gpu_pytest --maxfail=5 tests/gpu/test_random_cases_gpu.py tests/gpu/test_finish_cases_gpu.py --first-case $(($1 + $2 * $3)) --cases "$2"
+cases_from() {  # cases_from FIRST COUNT
+  gpu_pytest -n "$JOBS" --maxfail=5 tests/gpu/test_random_cases_gpu.py tests/gpu/test_finish_cases_gpu.py \
+    --first-case "$1" --cases "$2"
 }
 
 part_cases() {
-  in_parallel cases_from "${FIRST_CASE:-0}" $(((${CASES:-2000} + JOBS - 1) / JOBS))
-}
-
-pipelines_from() {  # pipelines_from COUNT I: the share of process I; a case has four
-  gpu_pytest --maxfail=5 tests/end_to_end/test_random_pipelines.py --first-case $(($1 / 4 * $2)) --pipelines "$1"
+  cases_from "${FIRST_CASE:-0}" "${CASES:-2000}"
 }
 
 part_pipelines() {
-  in_parallel pipelines_from $((((${PIPELINES:-2000} + JOBS - 1) / JOBS + 3) / 4 * 4))
-}
-
-cases_forever() {  # cases_forever FIRST I
-  local begin=$(($1 + 1000000 * $2)) done=0
-  while ((SECONDS < LIMIT - 40)); do
-    cases_from $((begin + done)) 50 0 || return 1
-    done=$((done + 50))
-  done
-  echo "process $2: $done cases from $begin on, none differs"
+  gpu_pytest -n "$JOBS" --maxfail=5 tests/end_to_end/test_random_pipelines.py --pipelines "${PIPELINES:-2000}"
 }
 
 part_soak() {
-  in_parallel cases_forever "${FIRST_CASE:-100000}"
+  local first="${FIRST_CASE:-100000}" done=0
+  while ((SECONDS < LIMIT - 40)); do
+    cases_from $((first + done)) $((50 * JOBS)) || return 1
+    done=$((done + 50 * JOBS))
+  done
+  echo "$done cases from $first on, none differs"
 }
 
 part_races() {

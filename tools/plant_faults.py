@@ -74,8 +74,8 @@ FAULTS = [  # name, file in src/damacy, text, and the text that replaces it
     (
         "portions of placements are not waited for",
         "wave/wave_runner.cpp",
-        "    repair_->record().wait();\n  });\n",
-        "  });\n",
+        "  pinned.ready().wait();\n",
+        "",
     ),
     ("no reader is kept for what was sent", "store/thread_engine.cpp", "running + 1 >= threads", "running > threads"),
     (
@@ -158,7 +158,7 @@ DEVICE_READ_FAULTS = [  # single reads of zarr-python, and device arrays
     ("copies do not begin where the output does", "single/selection_read.cpp", "job_->out_begin()", "0"),
     ("elements are not counted", "fetch/host_sink.cpp", "    to.placed(use.part, use.elements());\n", ""),
     ("a copy up or down returns before it is made", "copy/device_queue.cpp", "  stream_->record().wait();\n", ""),
-    ("a copy is described anew before it was made", "copy/device_queue.cpp", "  pinned_image_.ready().wait();\n", ""),
+    ("a copy is described anew before it was made", "copy/placement.cpp", "  pinned.ready().wait();\n", ""),
     ("a queue does not wait for others' work", "copy/device_queue.cpp", "  stream_->wait(event);\n", ""),
 ]
 SLOT_WAIT = "    if (slot_->ready().ready()) return;\n    slot_->ready().wait();\n"

@@ -137,7 +137,9 @@ FAULTS = {
     "a message crosses before it is packed": ("python/bindings/halo_crossing.h", "own().make_wait(copies);", ";"),
     "Python's transport overwrites a message before it is on the device": (
         CHANNELS, "rounds().at(slot, phase).uploaded.wait();", ";"),
-    "Python's transport sends a message before it is packed": (CHANNELS, "if (!messages.empty()) wait_for(own);", ";"),
+    "Python's transport sends a message before it is packed": (
+        CHANNELS, "if (halo::download(own, rounds().at(slot, phase))) wait_for(own);",
+        "halo::download(own, rounds().at(slot, phase));"),
     "offsets of 32 bits": ("src/damacy/copy/copy_plan.cpp", "  piece.src_slot = copy.src.slot;",
                            "  piece.src_slot = copy.src.slot;\n  const_cast<BlockCopy&>(block).src_offset = "
                            "static_cast<std::int32_t>(block.src_offset);"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prints the properties of wheels (name, size, tags, architectures of kernels) and tests them: installs each into an
-# environment of its own, with dependencies from PyPI, runs the README's first program and `damacy doctor`, and reads arrays
-# (try_wheel.py). Needs auditwheel and cuobjdump on PATH.
+# Prints the properties of wheels (name, size, tags, versions of symbols, architectures of kernels) and tests them:
+# installs each into an environment of its own, with dependencies from PyPI, runs the README's first program and
+# `damacy doctor`, and reads arrays (try_wheel.py). Needs auditwheel and cuobjdump on PATH.
 #
 # usage: tools/show_wheels.sh PYTHON WHEEL...
 set -euo pipefail
@@ -12,12 +12,10 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 for wheel in "$@"; do
   echo "== $(basename "$wheel"), $(stat -c %s "$wheel" | awk '{printf "%.1f MiB", $1 / 1048576}')"
-  auditwheel show "$wheel" | tr '\n' ' ' | grep -o 'consistent with the following platform tag: *"[^"]*"\|constrains the platform tag to "[^"]*"' || true
+  auditwheel show "$wheel"
   rm -rf "$work/unpacked" "$work/venv"
   python3 -m zipfile -e "$wheel" "$work/unpacked"
   library="$(find "$work/unpacked/damacy" -name '_native.*.so')"
-  objdump -T "$library" "$work"/unpacked/damacy.libs/*.so* 2>/dev/null | grep -o 'GLIBC\(XX\)\?_[0-9.]*' | sort -Vu |
-    awk -F_ '{newest[$1] = $2} END {for (name in newest) printf "newest symbols: %s_%s\n", name, newest[name]}'
   if grep -q nv_fatbin "$library"; then
     echo "cubins: $(cuobjdump --list-elf "$library" | grep -o 'sm_[0-9a-z]*' | sort -Vu | tr '\n' ' ')" \
       "PTX: $(cuobjdump --list-ptx "$library" | grep -o 'sm_[0-9a-z]*' | sort -Vu | tr '\n' ' ')"

@@ -92,10 +92,8 @@ void PythonChannels::send(int slot, int phase, nb::handle stream) {
     return without_gil([&] { channels_->exchange(own, slot, phase); });  // NCCL's first one waits for peers to connect
   }
   if (device_ != nullptr) {
-    const auto& messages = rounds().at(slot, phase).send;
     Stream& own = borrow(stream);
-    if (sends_ == Sends::from_host) halo::download(own, messages);
-    if (!messages.empty()) wait_for(own);  // the transport reads them
+    if (halo::download(own, rounds().at(slot, phase))) wait_for(own);  // the transport reads them
   }
   channels_->send(slot, phase);
 }
@@ -105,8 +103,7 @@ void PythonChannels::wait_received(int slot, int phase, nb::handle stream) {
   if (sends_ == Sends::in_order)  // a rank of another thread may be late
     return without_gil([&] { channels_->before_unpack(*own, slot, phase); });
   without_gil([&] { channels_->wait_received(slot, phase); });
-  halo::RoundMemory& round = rounds().at(slot, phase);
-  if (own != nullptr && halo::upload(*own, round.receive)) round.uploaded = own->record();
+  if (own != nullptr) halo::upload(*own, rounds().at(slot, phase));
 }
 
 void PythonChannels::wait_sent(int slot, int phase, nb::handle stream) {

@@ -1,6 +1,10 @@
 """Arrays for the tests in this folder, and summary lines of the random cases."""
 
+import os
+
 import pytest
+
+import damacy
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -48,3 +52,24 @@ def slow_array(tmp_path_factory):
     from support.slow import make_slow_array
 
     return make_slow_array(tmp_path_factory.mktemp("slow") / "slow.zarr")
+
+
+@pytest.fixture
+def unmounted():
+    """Ends the mounts of the test."""
+    before = dict(damacy.mounts())
+    yield
+    for prefix, _ in damacy.mounts():
+        if prefix not in before:
+            damacy.unmount(prefix)
+
+
+@pytest.fixture
+def no_aws(monkeypatch, tmp_path, unmounted):
+    """No variable and no file of the machine's own account; no metadata server."""
+    for name in list(os.environ):
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

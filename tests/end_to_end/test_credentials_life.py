@@ -3,7 +3,6 @@ for want of new ones, and no wait is without an end."""
 
 import datetime
 import json
-import os
 import subprocess
 import sys
 import textwrap
@@ -26,15 +25,8 @@ DATA = np.arange(400_000, dtype="u1").reshape(4, 100_000)
 
 
 @pytest.fixture(autouse=True)
-def no_aws(monkeypatch, tmp_path):
-    for name in list(os.environ):
-        if name.startswith("AWS_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    yield
-    for prefix, _ in damacy.mounts():
-        damacy.unmount(prefix)
+def no_aws_but_metadata(monkeypatch, no_aws):
+    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
 
 
 @pytest.fixture

@@ -34,12 +34,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def server(folder):
+def server(folder, unmounted):
     with FaultServer(folder) as server:
         yield server
-    for prefix, _ in damacy.mounts():
-        if prefix.startswith("http"):
-            damacy.unmount(prefix)
 
 
 def mounted(server, **options):

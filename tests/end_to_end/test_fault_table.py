@@ -6,7 +6,6 @@ the bytes are right or the error is named, each request is counted, nothing stay
 import collections
 import concurrent.futures
 import dataclasses
-import itertools
 import os
 import random
 
@@ -19,7 +18,7 @@ zarr = pytest.importorskip("zarr")
 
 from support.fault_server import FaultServer  # noqa: E402
 from support.fault_table import BROKEN, HOSTILE, RIGHT, ROWS, Placed  # noqa: E402
-from support.s3_server import S3Server  # noqa: E402
+from support.s3_server import S3Server, another_name  # noqa: E402
 
 SHAPE = (8, 40, 40)
 DATA = np.random.default_rng(0).integers(0, 60000, SHAPE, dtype="u2")
@@ -27,7 +26,6 @@ ARRAYS = ("sharded-0", "plain-0", "sharded-1", "plain-1")
 KEY, SECRET = "AKIDEXAMPLE", "hunter2-secret"
 ATTEMPTS = 3
 UNSEEN = ("closed before the status", "reset before the status", "cut in the head", "reset in the head")
-_buckets = itertools.count()
 
 
 @pytest.fixture(scope="module")
@@ -145,8 +143,7 @@ def run_http(case, folder):
 
 
 def run_list(case, folder):
-    bucket = f"fault-{next(_buckets)}"
-    (folder / bucket).symlink_to("bucket")
+    bucket = another_name(folder)
     with S3Server(folder, keys={KEY: SECRET}) as server:
         server.page = 1
         fault = case.placed()

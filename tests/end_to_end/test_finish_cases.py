@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from support.element_types import as_bits
 from support.finish_cases import FinishCase
-from support.streaming import assert_rows
+from support.streaming import LAZY, assert_rows, set_natively
 
 import damacy
-import damacy._pipeline.pipeline
 
 
 def pytest_generate_tests(metafunc):
@@ -27,9 +26,7 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture(params=["workers", "lazy"])
 def engine(request, monkeypatch):
     if request.param == "lazy":  # the stream engine, as with a GPU; a missing wait would give wrong bytes
-        settings = damacy._pipeline.pipeline._native_settings
-        more = {"host_device": "lazy", "device_from_bytes": 0}
-        monkeypatch.setattr(damacy._pipeline.pipeline, "_native_settings", lambda config: settings(config) | more)
+        set_natively(monkeypatch, **LAZY)
 
 
 @pytest.mark.usefixtures("engine")

@@ -1,7 +1,6 @@
 """Arrays in Google Cloud Storage by its S3 interface, from the test server that checks each signature: what is read
 equals the local array, credentials are those of Google's variables, and no text has a secret."""
 
-import itertools
 import os
 
 import numpy as np
@@ -11,7 +10,7 @@ import damacy
 
 zarr = pytest.importorskip("zarr")
 
-from support.s3_server import S3Server  # noqa: E402
+from support.s3_server import S3Server, another_name  # noqa: E402
 
 KEY, SECRET = "GOOG1EXAMPLE0123456789", "hunter2/SECRET+key"
 DATA = np.random.default_rng(0).integers(0, 60000, (32, 80, 80), dtype="u2")
@@ -27,7 +26,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def variables(monkeypatch):
+def variables(monkeypatch, unmounted):
     """Those of AWS are there, and do not count."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "GS_")):
@@ -37,20 +36,11 @@ def variables(monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_REGION", "eu-west-3")
     monkeypatch.setenv("AWS_NO_SIGN_REQUEST", "true")
-    yield
-    for prefix, _ in damacy.mounts():
-        damacy.unmount(prefix)
-
-
-_buckets = itertools.count(1)
 
 
 @pytest.fixture
 def bucket(folder):
-    """Another name of the bucket for each test: what a process has opened keeps the store of the test before."""
-    name = f"bucket-{next(_buckets)}"
-    (folder / name).symlink_to("scans")
-    return name
+    return another_name(folder, "scans")
 
 
 @pytest.fixture

@@ -28,14 +28,12 @@ def proxy():
 
 
 @pytest.fixture
-def tunnelled(folder, proxy, tmp_path_factory):
+def tunnelled(folder, proxy, tmp_path_factory, unmounted):
     """A server behind TLS, whose certificates the mounts of `options` trust."""
     authority = Authority(tmp_path_factory.mktemp("authority"))
     with FaultServer(folder, tls=authority.context()) as server:
         server.options = {"ca_file": str(authority.file), "proxy": proxy.url}
         yield server
-    for prefix, _ in damacy.mounts():
-        damacy.unmount(prefix)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ zarr = pytest.importorskip("zarr")
 
 from support.fault_server import FaultServer, status  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("unmounted")
 DATA = np.random.default_rng(0).integers(0, 60000, (32, 80, 80), dtype="u2")
 SECRET = {"X-Token": "hunter2"}
 
@@ -32,14 +33,6 @@ def to(server, prefix=""):
 def opened(server, redirects, **options):
     damacy.mount(f"{server.url}/", damacy.StoreOptions(redirects=redirects, **options))
     return damacy.open_array(f"{server.url}/a.zarr")
-
-
-@pytest.fixture(autouse=True)
-def unmounted():
-    yield
-    for prefix, _ in damacy.mounts():
-        if prefix.startswith("http"):
-            damacy.unmount(prefix)
 
 
 @pytest.mark.parametrize("line", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"])

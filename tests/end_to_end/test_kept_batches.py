@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 from support.line import Source, endless, numbers, popped
-from support.streaming import pipeline
+from support.streaming import LAZY, pipeline, set_natively
 
 import damacy
 from damacy._core.sizes import size_text
@@ -17,9 +17,7 @@ SLOT_BYTES = 256  # a batch of a few one-element rows, rounded up
 def anywhere(request, monkeypatch):
     """The worker engine, and the stream engine on a lazy host device."""
     if request.param == "lazy":
-        settings = damacy._pipeline.pipeline._native_settings
-        more = {"host_device": "lazy", "device_from_bytes": 0}
-        monkeypatch.setattr(damacy._pipeline.pipeline, "_native_settings", lambda config: settings(config) | more)
+        set_natively(monkeypatch, **LAZY)
 
 
 def refused(p) -> str:

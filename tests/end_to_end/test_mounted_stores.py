@@ -25,16 +25,8 @@ from zarr.storage import LocalStore, LoggingStore, MemoryStore, ZipStore
 import damacy
 from damacy.samplers import RandomCrops
 
+pytestmark = pytest.mark.usefixtures("unmounted")
 SHAPE = (96, 80)
-
-
-@pytest.fixture(autouse=True)
-def only_mounts_of_the_test():
-    before = {prefix for prefix, _ in damacy.mounts()}
-    yield
-    for prefix, _ in damacy.mounts():
-        if prefix not in before:
-            damacy.unmount(prefix)
 
 
 def values(offset=0):
@@ -519,21 +511,9 @@ def test_one_store_from_several_threads_and_pipelines():
     assert not failures and not any(thread.is_alive() for thread in threads)
 
 
-@pytest.fixture
-def interruptible():
-    """A background job of a shell ignores the signal by default."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_ends_the_wait_for_a_store_that_hangs():
-    store = fill(SizedStore())
-    store.fault = never
-    uri = damacy.mount(store) + "plain"
-    pipeline = damacy.Pipeline(damacy.Config(batch_size=1, dtype="u16"))
-    pipeline.push([damacy.Sample(uri, [(0, 4), (0, 4)])])
+def seconds_after_ctrl_c(call):
+    """Ctrl-C ends the call; returns how long that took."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
     sent = []
 
     def interrupt():
@@ -543,17 +523,27 @@ def test_ctrl_c_ends_the_wait_for_a_store_that_hangs():
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        pipeline.pop()
-    took = time.monotonic() - sent[0]
-    thread.join()
-    assert took < 10, took  # 0.1 s, on a machine that does nothing else
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            call()
+        return time.monotonic() - sent[0]
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_the_wait_for_a_store_that_hangs():
+    store = fill(SizedStore())
+    store.fault = never
+    uri = damacy.mount(store) + "plain"
+    pipeline = damacy.Pipeline(damacy.Config(batch_size=1, dtype="u16"))
+    pipeline.push([damacy.Sample(uri, [(0, 4), (0, 4)])])
+    assert seconds_after_ctrl_c(pipeline.pop) < 10  # 0.1 s, on a machine that does nothing else
     start = time.monotonic()
     pipeline.close()
     assert time.monotonic() - start < 10
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_opening_in_a_store_that_hangs():
     store = fill(SizedStore())
     uri = damacy.mount(store) + "plain"
@@ -562,20 +552,7 @@ def test_ctrl_c_ends_opening_in_a_store_that_hangs():
         await asyncio.Event().wait()
 
     store.fault = hang
-    sent = []
-
-    def interrupt():
-        time.sleep(0.3)
-        sent.append(time.monotonic())
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        damacy.open(uri)
-    took = time.monotonic() - sent[0]
-    thread.join()
-    assert took < 10, took
+    assert seconds_after_ctrl_c(lambda: damacy.open(uri)) < 10
 
 
 ENDS = {

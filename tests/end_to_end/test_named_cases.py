@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from support import random_cases, writers
 from support.element_types import OUTPUT, as_bits, from_bits
-from support.streaming import Stored, assert_rows, config
+from support.streaming import LAZY, Stored, assert_rows, config, set_natively
 
 import damacy
-import damacy._pipeline.pipeline
 
 
 def pytest_generate_tests(metafunc):
@@ -26,9 +25,7 @@ def pytest_generate_tests(metafunc):
 @pytest.mark.parametrize("engine", ["workers", "lazy"])
 def test_named_case(number, engine, tmp_path, monkeypatch):
     if engine == "lazy":  # the stream engine, as with a GPU; a missing wait would give wrong bytes
-        settings = damacy._pipeline.pipeline._native_settings
-        more = {"host_device": "lazy", "device_from_bytes": 0}
-        monkeypatch.setattr(damacy._pipeline.pipeline, "_native_settings", lambda config: settings(config) | more)
+        set_natively(monkeypatch, **LAZY)
     rng = np.random.default_rng([11, number])
     arrays = {f"array {k}": _Rows(1000 + 4 * number + k, tmp_path / str(k), rng) for k in range(rng.integers(1, 5))}
     samples, wanted = _samples(arrays, rng)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from support import naive_reader, random_cases, writers
 from support.element_types import as_bits, from_bits
-from support.streaming import Stored, assert_rows, pipeline, poison, row_bits
+from support.streaming import LAZY, Stored, assert_rows, pipeline, poison, row_bits, set_natively
 
-import damacy._pipeline.pipeline
+import damacy
 
 
 def pytest_generate_tests(metafunc):
@@ -42,9 +42,7 @@ def test_case(number, tmp_path):
 @pytest.mark.parametrize("cache_bytes", [20_000, 64 << 20], ids=["evicts", "holds_all"])
 def test_case_with_a_cache(number, cache_bytes, tmp_path, monkeypatch):
     """Runs the case with decoded chunks kept; the second time many are there."""
-    settings = damacy._pipeline.pipeline._native_settings
-    more = {"cache_bytes": cache_bytes}
-    monkeypatch.setattr(damacy._pipeline.pipeline, "_native_settings", lambda config: settings(config) | more)
+    set_natively(monkeypatch, cache_bytes=cache_bytes)
     stats = run_case(number, tmp_path)
     if cache_bytes == 64 << 20 and stats.cache_kept > 0 and stats.cache_misses < 2 * stats.cache_kept:
         assert stats.cache_hits > 0
@@ -53,9 +51,7 @@ def test_case_with_a_cache(number, cache_bytes, tmp_path, monkeypatch):
 @pytest.mark.parametrize("cache_bytes", [20_000, 64 << 20], ids=["evicts", "holds_all"])
 def test_case_with_a_device_cache(number, cache_bytes, tmp_path, monkeypatch):
     """Runs the case with encoded chunks kept on the lazy device."""
-    settings = damacy._pipeline.pipeline._native_settings
-    more = {"device_cache_bytes": cache_bytes, "host_device": "lazy", "device_from_bytes": 0}
-    monkeypatch.setattr(damacy._pipeline.pipeline, "_native_settings", lambda config: settings(config) | more)
+    set_natively(monkeypatch, device_cache_bytes=cache_bytes, **LAZY)
     stats = run_case(number, tmp_path)
     if cache_bytes == 64 << 20 and stats.device_cache_kept > 0:
         assert stats.device_cache_evicted == 0
@@ -65,9 +61,7 @@ def test_case_with_a_device_cache(number, cache_bytes, tmp_path, monkeypatch):
 
 def test_case_on_the_lazy_device(number, tmp_path, monkeypatch):
     """Runs the case on the stream engine, as with a GPU; a missing wait would give wrong bytes."""
-    settings = damacy._pipeline.pipeline._native_settings
-    more = {"host_device": "lazy", "device_from_bytes": 0}
-    monkeypatch.setattr(damacy._pipeline.pipeline, "_native_settings", lambda config: settings(config) | more)
+    set_natively(monkeypatch, **LAZY)
     assert run_case(number, tmp_path).h2d.count > 0
 
 

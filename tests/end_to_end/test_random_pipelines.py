@@ -13,10 +13,9 @@ import re
 import numpy as np
 import pytest
 from support import random_pipelines, thresholds
-from support.streaming import pipeline, poison_where_it_lies
+from support.streaming import pipeline, poison_where_it_lies, set_natively
 
 import damacy
-import damacy._pipeline.pipeline
 from damacy import _native
 
 A_CASE = 4  # pipelines over the same arrays
@@ -77,8 +76,7 @@ class Run:
             more = {"host_cache": damacy.SharedCache(name, drawn.host_cache)}
         else:
             more = {}
-        settings = _SETTINGS
-        monkeypatch.setattr(damacy._pipeline.pipeline, "_native_settings", lambda config: settings(config) | native)
+        set_natively(monkeypatch, **native)
         device = {"device": "cuda"} if engine == "cuda" else {}
         with pipeline(**drawn.config, **device, **more) as running:
             for epoch in range(drawn.epochs):
@@ -148,9 +146,6 @@ class Run:
             self._compare(batch, numbers)
         poison_where_it_lies(batch, math.prod(batch.info.shape) * np.dtype(self.drawn.output).itemsize)
         batch.release()
-
-
-_SETTINGS = damacy._pipeline.pipeline._native_settings
 
 
 def test_the_thresholds_are_in_the_code():

@@ -1,6 +1,5 @@
 """Stores that do not list: what would need a listing is asked for by name, or the text says why it is missing."""
 
-import itertools
 import json
 
 import numpy as np
@@ -11,9 +10,8 @@ import damacy
 zarr = pytest.importorskip("zarr")
 
 from support.fault_server import FaultServer  # noqa: E402
-from support.s3_server import S3Server  # noqa: E402
+from support.s3_server import S3Server, another_name  # noqa: E402
 
-_numbers = itertools.count()
 DATA = np.arange(64, dtype="u2").reshape(8, 8)
 
 
@@ -48,8 +46,7 @@ def root(request, folder):
             access_key_id="AKIDEXAMPLE",
             secret_access_key="secret",
         )
-        bucket = f"bucket-{next(_numbers)}"  # what was opened keeps its mount
-        (folder / bucket).symlink_to("bucket")
+        bucket = another_name(folder)
         damacy.mount(f"s3://{bucket}/", options)
         yield f"s3://{bucket}", server
         damacy.unmount(f"s3://{bucket}/")

@@ -2,7 +2,6 @@
 what the service said, and no text has a secret."""
 
 import datetime
-import itertools
 import json
 import os
 import pathlib
@@ -20,8 +19,9 @@ import damacy
 zarr = pytest.importorskip("zarr")
 
 from support.fault_server import FaultServer, header, status  # noqa: E402
-from support.s3_server import S3Server  # noqa: E402
+from support.s3_server import S3Server, another_name  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_aws")
 KEY, SECRET, TOKEN = "AKIDEXAMPLE0123456789", "hunter2/SECRET+key", "hunter2-session-token=="
 SHAPE = (32, 80, 80)
 DATA = np.random.default_rng(0).integers(0, 60000, SHAPE, dtype="u2")
@@ -42,29 +42,9 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def no_aws(monkeypatch, tmp_path):
-    """No variable and no file of the machine's own account; no metadata server."""
-    for name in list(os.environ):
-        if name.startswith("AWS_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    yield
-    for prefix, _ in damacy.mounts():
-        damacy.unmount(prefix)
-
-
-_buckets = itertools.count(1)
-
-
 @pytest.fixture
 def bucket(folder):
-    """Another name of the bucket for each test: what a process has opened keeps the store of the test before."""
-    name = f"bucket-{next(_buckets)}"
-    (folder / name).symlink_to("bucket")
-    return name
+    return another_name(folder)
 
 
 @pytest.fixture

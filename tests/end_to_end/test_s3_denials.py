@@ -1,8 +1,6 @@
 """What an answer 403 of S3 means: an absent key where the mount says so, and a refusal in all other cases."""
 
 import datetime
-import itertools
-import os
 
 import numpy as np
 import pytest
@@ -12,25 +10,12 @@ import damacy
 zarr = pytest.importorskip("zarr")
 
 from support.fault_server import status  # noqa: E402
-from support.s3_server import S3Server  # noqa: E402
+from support.s3_server import S3Server, another_name  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_aws")
 KEY, SECRET = "AKIDEXAMPLE0123456789", "hunter2/SECRET+key"
 KEYS = {"access_key_id": KEY, "secret_access_key": SECRET}
 DATA = np.arange(200_000, dtype="u1").reshape(2, 100_000)
-_buckets = itertools.count(1)
-
-
-@pytest.fixture(autouse=True)
-def no_aws(monkeypatch, tmp_path):
-    for name in list(os.environ):
-        if name.startswith("AWS_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    yield
-    for prefix, _ in damacy.mounts():
-        damacy.unmount(prefix)
 
 
 @pytest.fixture
@@ -49,11 +34,10 @@ def server(tmp_path):
 
 @pytest.fixture
 def mounted(server):
-    """Mounts another name of the bucket: what a process has opened keeps the store of the test before."""
+    """Mounts another name of the bucket."""
 
     def mount(**fields):
-        name = f"denied-{next(_buckets)}"
-        (server.folder / name).symlink_to("bucket")
+        name = another_name(server.folder)
         server.public |= {name} if server.public else set()
         return damacy.mount(f"s3://{name}/", damacy.StoreOptions(endpoint=server.url, region="us-east-1", **fields))
 

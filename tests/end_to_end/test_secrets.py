@@ -18,14 +18,14 @@ zarr = pytest.importorskip("zarr")
 
 from support.fault_server import FaultServer, status  # noqa: E402
 from support.fault_table import ROWS, Placed  # noqa: E402
-from support.s3_server import S3Server  # noqa: E402
+from support.s3_server import S3Server, another_name  # noqa: E402
 
 DATA = np.random.default_rng(0).integers(0, 60000, (8, 40, 40), dtype="u2")
 HEADER, BEARER, PROXY = "hunter2-header", "hunter2-bearer", "hunter2-proxy"
 KEY, SECRET, TOKEN, QUERY = "AKIDHUNTER2EXAMPLE", "hunter2-secret-key", "hunter2-token", "hunter2-query"
 ALL = (HEADER, BEARER, PROXY, KEY, SECRET, TOKEN, QUERY)
 SHORT = {"attempts": 2, "deadline_s": 0.4, "first_byte_timeout_s": 0.2, "stall_timeout_s": 1}
-_buckets = itertools.count()
+_roots = itertools.count()
 
 
 def echo(request, answer):
@@ -83,7 +83,7 @@ def read(uri, cache):
 def over_http(name, kind, folder, cache):
     """By a proxy that wants a password, with a token and a header."""
     with ProxyServer(folder) as server:
-        root = f"http://127.0.0.1:{20_000 + next(_buckets)}/"
+        root = f"http://127.0.0.1:{20_000 + next(_roots)}/"
         proxy = server.url.replace("http://", f"http://user:{PROXY}@")
         secrets = {"headers": {"X-Token": HEADER}, "bearer_token": damacy.Secret(BEARER), "proxy": proxy}
         options = damacy.StoreOptions(redirects=2, **SHORT, **secrets)
@@ -101,8 +101,7 @@ def over_http(name, kind, folder, cache):
 
 
 def over_s3(name, kind, folder, cache):
-    bucket = f"secret-{next(_buckets)}"
-    (folder / bucket).symlink_to("bucket")
+    bucket = another_name(folder)
     with S3Server(folder, keys={KEY: SECRET}) as server:
         server.token = TOKEN
         keys = {"access_key_id": KEY, "secret_access_key": SECRET, "session_token": TOKEN}

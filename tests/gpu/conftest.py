@@ -6,9 +6,9 @@
 import os
 
 import pytest
+from support.streaming import set_natively
 
 from damacy import _native
-from damacy._pipeline import pipeline as pipeline_module
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take most of the memory at once
 
@@ -39,10 +39,8 @@ def rounds(request) -> int:
 @pytest.fixture
 def device_decodes(monkeypatch):
     """A function after which the GPU decodes also small batches, which the cores would decode otherwise."""
-    settings = pipeline_module._native_settings
 
     def switch(on: bool = True, **native: object) -> None:
-        more = ({"device_from_bytes": 0} if on else {}) | native
-        monkeypatch.setattr(pipeline_module, "_native_settings", lambda config: settings(config) | more)
+        set_natively(monkeypatch, **({"device_from_bytes": 0} if on else {}), **native)
 
     return switch

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.streaming import set_natively
 
 import damacy
 from damacy import _native
-from damacy._pipeline import pipeline as pipeline_module
 
 numcodecs = pytest.importorskip("numcodecs")
 pytestmark = [
@@ -77,9 +77,7 @@ def samples_of(uri: Path, seed: int, count: int) -> list[damacy.Sample]:
 
 def batches(monkeypatch, device, samples, dtype: str, by_device: bool) -> list[bytes]:
     """The batches of `device`; `by_device`: a GPU decodes small batches too."""
-    settings = pipeline_module._native_settings
-    more = {"device_from_bytes": 0} if by_device else {}
-    monkeypatch.setattr(pipeline_module, "_native_settings", lambda config: settings(config) | more)
+    set_natively(monkeypatch, **({"device_from_bytes": 0} if by_device else {}))
     config = damacy.Config(
         batch_size=8,
         host_buffer_bytes=64 << 20,
@@ -116,8 +114,7 @@ def test_a_damaged_chunk_fails_only_its_batch_and_is_named(tmp_path, monkeypatch
     damaged = bytearray((uri / "c.1.1.1").read_bytes())
     damaged[len(damaged) // 2] ^= 0xFF
     (uri / "c.1.1.1").write_bytes(damaged)
-    settings = pipeline_module._native_settings
-    monkeypatch.setattr(pipeline_module, "_native_settings", lambda config: settings(config) | {"device_from_bytes": 0})
+    set_natively(monkeypatch, device_from_bytes=0)
     config = damacy.Config(
         batch_size=1, host_buffer_bytes=64 << 20, device_buffer_bytes=64 << 20, dtype="u16", device=0
     )

@@ -2,10 +2,9 @@
 // byte after the other. For comparisons of verdicts; not fast.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
-#include <vector>
+#include <utility>
 
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/core/mutex.h"
@@ -13,50 +12,38 @@
 
 namespace damacy::stages {
 
+// A list of host devices, for the frames that a GPU would take.
 class ScannedFrameList final : public FrameList {
  public:
-  explicit ScannedFrameList(const FrameLimits& limits)
-      : most_(static_cast<std::uint32_t>(
-            std::min<std::uint64_t>(limits.frames, limits.image_bytes / (sizeof(GpuFrame) + sizeof(std::uint32_t))))) {}
+  explicit ScannedFrameList(std::unique_ptr<FrameList> list) : list_(std::move(list)) {}
 
   DecodeResult add(std::span<const std::byte> bytes, const GpuFrame& frame, std::uint32_t& index) override {
-    const Lock lock(mutex_);
     index = kHost;
-    if (const DecodeResult result = scan_frame(bytes, frame, scan_); !result.ok()) return result;
-    if (scan_.ask_host || frames_.size() >= most_) return {};
-    index = static_cast<std::uint32_t>(frames_.size());
-    frames_.push_back(frame);
-    return {};
+    {
+      const Lock lock(mutex_);
+      if (const DecodeResult result = scan_frame(bytes, frame, scan_); !result.ok()) return result;
+      if (scan_.ask_host) return {};
+    }
+    return list_->add(bytes, frame, index);
   }
-  double fill() const override {
-    const Lock lock(mutex_);
-    return static_cast<double>(frames_.size()) / most_;
-  }
-  std::uint32_t most_frames() const override { return most_; }
-  // What follows needs no lock: one thread calls it, when no add() runs.
-  std::uint32_t count() const override DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-    return static_cast<std::uint32_t>(frames_.size());
-  }
-  std::uint64_t image_bytes() const override DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-    return frames_.size() * sizeof(GpuFrame);
-  }
-  std::uint64_t scratch_bytes() const override { return 0; }
-  void write_image(std::span<std::byte> image) const override DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-    if (!frames_.empty()) std::memcpy(image.data(), frames_.data(), image_bytes());
-  }
-  void clear() override DAMACY_NO_THREAD_SAFETY_ANALYSIS { frames_.clear(); }
+  double fill() const override { return list_->fill(); }
+  std::uint32_t most_frames() const override { return list_->most_frames(); }
+  std::uint32_t count() const override { return list_->count(); }
+  std::uint64_t image_bytes() const override { return list_->image_bytes(); }
+  std::uint64_t scratch_bytes() const override { return list_->scratch_bytes(); }
+  void write_image(std::span<std::byte> image) const override { list_->write_image(image); }
+  void clear() override { list_->clear(); }
 
  private:
-  const std::uint32_t most_;
-  mutable Mutex mutex_;
+  const std::unique_ptr<FrameList> list_;
+  Mutex mutex_;
   FrameScan scan_ DAMACY_GUARDED_BY(mutex_);
-  std::vector<GpuFrame> frames_ DAMACY_GUARDED_BY(mutex_);
 };
 
 class ReferenceStreamDecoder final : public StreamDecoder {
  public:
   std::unique_ptr<FrameList> make_list(const FrameLimits& limits) override {
-    return std::make_unique<ScannedFrameList>(limits);
+    return std::make_unique<ScannedFrameList>(make_host_stream_decoder()->make_list(limits));
   }
   void enqueue(Stream& stream, const FrameList&, const WaveMemory& memory) override {
     stream.enqueue({[this, memory] {

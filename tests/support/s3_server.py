@@ -12,6 +12,7 @@ import datetime
 import email.utils
 import hashlib
 import hmac
+import itertools
 import pathlib
 import re
 import time
@@ -20,7 +21,15 @@ from xml.sax.saxutils import escape
 
 from support.fault_server import Answer, FaultServer, Request
 
+_names = itertools.count(1)
 EMPTY = hashlib.sha256(b"").hexdigest()
+
+
+def another_name(folder: pathlib.Path, bucket: str = "bucket") -> str:
+    """Another name of the bucket, for one test: what a process has opened keeps the store of the test before."""
+    name = f"{bucket}-{next(_names)}"
+    (folder / name).symlink_to(bucket)
+    return name
 
 
 def signature(request: Request, secret: str, signed: list[str], scope: list[str]) -> str:

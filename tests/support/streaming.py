@@ -13,10 +13,13 @@ from collections.abc import Iterable
 import numpy as np
 
 import damacy
+from damacy._pipeline import pipeline as native_pipeline
 from support import convert_model, cuda_driver, writers
 from support.element_types import OUTPUT, as_bits, from_bits
 from support.layout import Layout
 
+LAZY = {"host_device": "lazy", "device_from_bytes": 0}  # the stream engine; a missing wait gives wrong bytes
+_SETTINGS = native_pipeline._native_settings
 PATIENCE_S = 30.0  # a pop that waits longer counts as a hang
 BUFFER_BYTES = 1 << 24
 
@@ -36,6 +39,11 @@ def config(**options) -> damacy.Config:
 
 def pipeline(**options) -> damacy.Pipeline:
     return damacy.Pipeline(config(**options))
+
+
+def set_natively(monkeypatch, **more) -> None:
+    """Adds settings that only tests have to those of later pipelines; another call replaces them."""
+    monkeypatch.setattr(native_pipeline, "_native_settings", lambda config: _SETTINGS(config) | more)
 
 
 @dataclasses.dataclass

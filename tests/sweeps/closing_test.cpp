@@ -6,9 +6,9 @@
 
 #include "damacy/core/error.h"
 #include "damacy/device/dlpack_abi.h"
-#include "damacy/device/host_device.h"
 #include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
+#include "support/tested_engines.h"
 #include "sweeps/failing_new.h"
 #include "sweeps/footprint.h"
 #include "sweeps/guarded_alloc.h"
@@ -19,12 +19,7 @@ namespace {
 
 constexpr std::uint64_t kSlotBytes = 512;  // a batch of two boxes of 5 x 20 u16, padded to 256
 
-struct Engine {
-  std::string name;
-  std::optional<HostOrder> device;
-};
-
-class Closing : public ::testing::TestWithParam<Engine> {
+class Closing : public ::testing::TestWithParam<TestedEngine> {
  protected:
   Pipeline make() {
     Config config;
@@ -35,10 +30,8 @@ class Closing : public ::testing::TestWithParam<Engine> {
     config.host_buffer_bytes = config.device_buffer_bytes = 256 << 10;
     config.n_io_threads = 2;
     config.device.kind = DeviceChoice::Kind::cpu;
-    PipelineEnvironment around;
+    PipelineEnvironment around = GetParam().environment();
     around.alloc = alloc_;
-    if (GetParam().device) around.device = make_host_device(*GetParam().device);
-    around.device_from_bytes = 0;
     around.make_store = [store = store_](const std::string& path) { return store_below(store, path); };
     return Pipeline(config, std::move(around));
   }
@@ -112,11 +105,7 @@ TEST_P(Closing, keeps_the_last_figures) {
   EXPECT_EQ(pipeline.stats().batches_emitted, 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, Closing,
-                         ::testing::Values(Engine{"workers", {}},
-                                           Engine{"eager", HostOrder{HostOrder::Kind::eager, 0, false}},
-                                           Engine{"lazy", HostOrder{HostOrder::Kind::lazy, 0, false}}),
-                         [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(Engines, Closing, ::testing::ValuesIn(tested_engines()), kEngineName);
 
 }  // namespace
 }  // namespace damacy::testing

@@ -14,6 +14,7 @@
 #include "support/error_of.h"
 #include "support/eventually.h"
 #include "support/faulty_store.h"
+#include "support/tested_engines.h"
 #include "sweeps/failing_new.h"
 #include "sweeps/failing_threads.h"
 #include "sweeps/footprint.h"
@@ -40,12 +41,7 @@ std::string name_of(Fault::Call call, Fault::Kind kind) {
   return formatted("{}: {}", of_call, of_kind);
 }
 
-struct Case {
-  std::string name;
-  std::optional<HostOrder> device;  // empty: the worker engine
-};
-
-class FailureSweep : public ::testing::TestWithParam<Case> {
+class FailureSweep : public ::testing::TestWithParam<TestedEngine> {
  protected:
   World world_with(std::shared_ptr<Store> store, std::shared_ptr<Alloc> alloc) const {
     World world{std::move(store), std::move(alloc), nullptr};
@@ -177,11 +173,7 @@ TEST(ThreadsThatDoNotStart, are_reported_by_their_number) {
 }
 #endif
 
-INSTANTIATE_TEST_SUITE_P(Engines, FailureSweep,
-                         ::testing::Values(Case{"workers", {}},
-                                           Case{"eager", HostOrder{HostOrder::Kind::eager, 0, false}},
-                                           Case{"lazy", HostOrder{HostOrder::Kind::lazy, 0, false}}),
-                         [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(Engines, FailureSweep, ::testing::ValuesIn(tested_engines()), kEngineName);
 
 }  // namespace
 }  // namespace damacy::testing

@@ -10,12 +10,12 @@
 #include "damacy/core/clock.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
-#include "damacy/device/host_device.h"
 #include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
 #include "fakes/hung_store.h"
 #include "support/eventually.h"
 #include "support/log_records.h"
+#include "support/tested_engines.h"
 #include "sweeps/failing_new.h"
 #include "sweeps/footprint.h"
 #include "sweeps/guarded_alloc.h"
@@ -26,12 +26,7 @@ namespace {
 
 using Call = HungStore::Call;
 
-struct Engine {
-  std::string name;
-  std::optional<HostOrder> device;
-};
-
-class HungStorage : public ::testing::TestWithParam<Engine> {
+class HungStorage : public ::testing::TestWithParam<TestedEngine> {
  protected:
   Pipeline make(std::int64_t batch_size, OnError on_error = OnError::raise, std::int64_t n_io_threads = 2) {
     Config config;
@@ -41,11 +36,9 @@ class HungStorage : public ::testing::TestWithParam<Engine> {
     config.host_buffer_bytes = config.device_buffer_bytes = 256 << 10;
     config.n_io_threads = n_io_threads;
     config.device.kind = DeviceChoice::Kind::cpu;
-    PipelineEnvironment around;
+    PipelineEnvironment around = GetParam().environment();
     around.alloc = alloc_;
     around.clock = clock_;
-    if (GetParam().device) around.device = make_host_device(*GetParam().device);
-    around.device_from_bytes = 0;
     around.make_store = [store = store_](const std::string& path) { return store_below(store, path); };
     return Pipeline(config, std::move(around));
   }
@@ -253,11 +246,7 @@ TEST_P(HungStorage, a_close_wakes_a_push_whose_document_hangs) {
   EXPECT_TRUE(nothing_is_kept());
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, HungStorage,
-                         ::testing::Values(Engine{"workers", {}},
-                                           Engine{"eager", HostOrder{HostOrder::Kind::eager, 0, false}},
-                                           Engine{"lazy", HostOrder{HostOrder::Kind::lazy, 0, false}}),
-                         [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(Engines, HungStorage, ::testing::ValuesIn(tested_engines()), kEngineName);
 
 }  // namespace
 }  // namespace damacy::testing

@@ -1,10 +1,10 @@
-"""`Indexed`: samples in an order that is given; and the samples of any sampler or sequence at given indices."""
+"""`Indexed`: samples in an order that is given."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,13 @@ import numpy as np
 from damacy._core import counter_rng
 from damacy._core.counter_rng_many import I64
 from damacy._core.integers import as_int
-from damacy._pipeline.array_spec import ArraySpec
-from damacy._pipeline.sample import Sample, with_row_key
-from damacy.samplers._sampler import PortionSampler, Sampler
+from damacy._pipeline.sample import Sample
+from damacy.samplers._sampler import PickingSampler, Sampler
 
 _KEPT = 2  # orders of so many epochs: a loader reads ahead into the next one
 
 
-class Indexed(PortionSampler):
+class Indexed(PickingSampler):
     """The samples in the order of given indices.
 
     * `samples`: a sequence of `Sample`, or a sampler.
@@ -37,7 +36,7 @@ class Indexed(PortionSampler):
     """
 
     def __init__(self, samples: Sampler | Sequence[Sample], indices: Iterable[int]) -> None:
-        self._samples = checked_samples(samples)
+        super().__init__(samples)
         if not isinstance(indices, Sized) or not isinstance(indices, Iterable):
             raise TypeError(f"indices must have a length and be iterable (got {type(indices).__name__})")
         self._indices = indices
@@ -47,22 +46,12 @@ class Indexed(PortionSampler):
         self._drawn: dict[int, I64] = {}  # by epoch
         self.seed: int = getattr(samples, "seed", 0)
         self.stream: int = getattr(samples, "stream", 1)
-        self._split_stream = getattr(samples, "_split_stream", 1)
-
-    def __len__(self) -> int:
-        return self._length
-
-    def _check_pads(self, specs: Mapping[str, ArraySpec]) -> None:
-        check_pads(self._samples, specs)
 
     def __repr__(self) -> str:
-        return f"<damacy.samplers.Indexed of {shown(self._samples)}: {self._length} indices>"
+        return f"<damacy.samplers.Indexed of {self._shown_samples()}: {self._length} indices>"
 
-    def _samples_at(self, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
-        return samples_at(self._samples, epoch, self._order(epoch)[indices], keys)
-
-    def _boxes_at(self, epoch: int, indices: I64) -> I64:
-        return boxes_at(self._samples, epoch, self._order(epoch)[indices])
+    def _picks(self, epoch: int, indices: I64) -> I64:
+        return self._order(epoch)[indices]
 
     def _order(self, epoch: int) -> I64:
         """The indices of an epoch. `ValueError` or `TypeError` if they are not valid."""
@@ -94,37 +83,3 @@ def _torch_seeded(indices: Any, *key: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(counter_rng.hash64(*key) >> 1)
         yield
-
-
-def checked_samples(samples: Any) -> Any:
-    """A sampler or a sequence of samples; `TypeError` for others."""
-    if hasattr(samples, "sample") or hasattr(samples, "__getitem__") and hasattr(samples, "__len__"):
-        return samples
-    raise TypeError(f"samples must be a sampler or a sequence of Sample (got {type(samples).__name__})")
-
-
-def check_pads(samples: Any, specs: Mapping[str, ArraySpec]) -> None:
-    """The check of the sampler that the samples are of, if it has one."""
-    if callable(check := getattr(samples, "_check_pads", None)):
-        check(specs)
-
-
-def shown(samples: Any) -> str:
-    """A sampler's `repr`, or the number of samples."""
-    return repr(samples) if hasattr(samples, "sample") else f"{len(samples)} samples"
-
-
-def samples_at(samples: Any, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
-    """The samples at these indices, with row keys (epoch, key)."""
-    if isinstance(samples, PortionSampler):
-        return samples._samples_at(epoch, indices, keys)
-    found = (samples.sample(epoch, k) if hasattr(samples, "sample") else samples[k] for k in indices.tolist())
-    return [with_row_key(sample, (epoch, key)) for sample, key in zip(found, keys)]
-
-
-def boxes_at(samples: Any, epoch: int, indices: I64) -> I64:
-    """The boxes at these indices; `ValueError` if their numbers of axes differ."""
-    if isinstance(samples, PortionSampler):
-        return samples._boxes_at(epoch, indices)
-    found = [sample.aabb for sample in samples_at(samples, epoch, indices, indices.tolist())]
-    return np.array(found, np.int64).reshape(len(found), -1, 2)

@@ -4,14 +4,15 @@ arguments."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from damacy._core.counter_rng_many import I64
 from damacy._core.integers import as_int
+from damacy._pipeline.array_spec import ArraySpec
 from damacy._pipeline.cropped_arrays import Cropped, Origin, not_negative, positive, samples_of
-from damacy._pipeline.sample import Sample
+from damacy._pipeline.sample import Sample, with_row_key
 from damacy.samplers._augment import Augment
 
 FEW = 24  # so many samples are drawn sooner one by one than by NumPy
@@ -73,6 +74,47 @@ class PortionSampler:
 
     def _boxes_at(self, epoch: int, indices: I64) -> I64:
         raise NotImplementedError
+
+
+class PickingSampler(PortionSampler):
+    """A sampler of the samples of another one, or of a sequence: subclasses define `_picks`, and set `_length`."""
+
+    _length: int
+
+    def __init__(self, samples: Any) -> None:
+        if not hasattr(samples, "sample") and not (hasattr(samples, "__getitem__") and hasattr(samples, "__len__")):
+            raise TypeError(f"samples must be a sampler or a sequence of Sample (got {type(samples).__name__})")
+        self._samples = samples
+        self._split_stream = getattr(samples, "_split_stream", 1)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _picks(self, epoch: int, indices: I64) -> I64:
+        """The indices that the samples of these indices have there."""
+        raise NotImplementedError
+
+    def _shown_samples(self) -> str:
+        """The other sampler's `repr`, or the number of samples."""
+        return repr(self._samples) if hasattr(self._samples, "sample") else f"{len(self._samples)} samples"
+
+    def _check_pads(self, specs: Mapping[str, ArraySpec]) -> None:
+        if callable(check := getattr(self._samples, "_check_pads", None)):
+            check(specs)
+
+    def _samples_at(self, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
+        samples, picks = self._samples, self._picks(epoch, indices)
+        if isinstance(samples, PortionSampler):
+            return samples._samples_at(epoch, picks, keys)
+        found = (samples.sample(epoch, k) if hasattr(samples, "sample") else samples[k] for k in picks.tolist())
+        return [with_row_key(sample, (epoch, key)) for sample, key in zip(found, keys)]
+
+    def _boxes_at(self, epoch: int, indices: I64) -> I64:
+        """`ValueError` if their numbers of axes differ."""
+        if isinstance(self._samples, PortionSampler):
+            return self._samples._boxes_at(epoch, self._picks(epoch, indices))
+        found = [sample.aabb for sample in self._picked(epoch, indices)]
+        return np.array(found, np.int64).reshape(len(found), -1, 2)
 
 
 class BoxSampler(PortionSampler):

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from damacy._core import counter_rng, counter_rng_many
 from damacy._core.counter_rng_many import I64
 from damacy._core.integers import as_int
-from damacy._pipeline.array_spec import ArraySpec
 from damacy._pipeline.cropped_arrays import positive
 from damacy._pipeline.sample import Sample
-from damacy.samplers._indexed import boxes_at, check_pads, checked_samples, samples_at, shown
-from damacy.samplers._sampler import PortionSampler, Sampler
+from damacy.samplers._sampler import PickingSampler, Sampler
 
 _ONE = 1 << 53
 _COLUMN, _COIN = 0, 1  # purposes of the draws
 
 
-class Weighted(PortionSampler):
+class Weighted(PickingSampler):
     """Samples drawn with replacement, in proportion to their weights.
 
     * `samples`: a sequence of `Sample`, or a sampler, whose samples of the same epoch are drawn.
@@ -39,8 +37,7 @@ class Weighted(PortionSampler):
     def __init__(
         self, samples: Sampler | Sequence[Sample], weights: Sequence[float], *, length: int, seed: int = 0
     ) -> None:
-        self._samples = checked_samples(samples)
-        self._split_stream = getattr(samples, "_split_stream", 1)
+        super().__init__(samples)
         self.seed = as_int(seed, "seed")
         self._length = positive(length, "length")
         if len(weights) != len(samples):
@@ -50,22 +47,10 @@ class Weighted(PortionSampler):
             raise ValueError("weights must be finite and >= 0, and not all 0")
         self._limits, self._others = alias_table(numbers)
 
-    def __len__(self) -> int:
-        return self._length
-
-    def _check_pads(self, specs: Mapping[str, ArraySpec]) -> None:
-        check_pads(self._samples, specs)
-
     def __repr__(self) -> str:
-        return f"<damacy.samplers.Weighted of {shown(self._samples)}: length={self._length}, seed={self.seed}>"
+        return f"<damacy.samplers.Weighted of {self._shown_samples()}: length={self._length}, seed={self.seed}>"
 
-    def _samples_at(self, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
-        return samples_at(self._samples, epoch, self._drawn(epoch, indices), keys)
-
-    def _boxes_at(self, epoch: int, indices: I64) -> I64:
-        return boxes_at(self._samples, epoch, self._drawn(epoch, indices))
-
-    def _drawn(self, epoch: int, indices: I64) -> I64:
+    def _picks(self, epoch: int, indices: I64) -> I64:
         states = counter_rng_many.extended(counter_rng.extended(3, self.seed, epoch), indices)
         columns = counter_rng_many.draw_below(len(self._limits), states, _COLUMN)
         coins = counter_rng_many.draw_below(_ONE, states, _COIN)

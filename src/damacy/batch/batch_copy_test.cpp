@@ -9,6 +9,7 @@
 #include "damacy/batch/slots.h"
 #include "damacy/device/dlpack_abi.h"
 #include "damacy/device/host_device.h"
+#include "support/forwarding_device.h"
 
 namespace damacy {
 namespace {
@@ -21,30 +22,22 @@ constexpr Batch::Export kToHost{.copy = false, .to_host = true, .stream = {}};
 constexpr Batch::Export kOnDevice{.copy = true, .to_host = false, .stream = {}};
 
 // A lazy device with one stream of a consumer's. Fences stand for that stream's work.
-class ConsumedDevice final : public Device {
+class ConsumedDevice final : public testing::ForwardingDevice {
  public:
-  std::string name() const override { return "consumed"; }
-  int index() const noexcept override { return 0; }
-  bool is_host() const noexcept override { return true; }
-  std::shared_ptr<Alloc> device_memory() override { return host_->device_memory(); }
-  std::shared_ptr<Alloc> pinned_memory() override { return host_->pinned_memory(); }
-  std::optional<Memory> memory() override { return std::nullopt; }
-  std::unique_ptr<Stream> make_stream() override { return host_->make_stream(); }
-  void check_usable() override {}
+  ConsumedDevice() : ForwardingDevice(make_host_device({.kind = HostOrder::Kind::lazy})) {}
   std::optional<Event> try_fence(std::uint64_t) override {
     ++fences_of_one;
     if (capturing) return std::nullopt;
     return consumer->record();
   }
-  Event fence_event(std::uint64_t) override { return {}; }
   Event fence_all(bool spare_captures) override {
     ++fences_of_all;
     spared = spare_captures;
     if (!spare_captures) return consumer->record();
     return Event(std::make_shared<ForHost>(consumer->record()));
   }
-  void make_wait(std::uint64_t, const Event&) override {}
 
+  const std::unique_ptr<Stream> consumer = make_stream();
   bool capturing = false;
   bool spared = false;
   int fences_of_one = 0, fences_of_all = 0;
@@ -62,10 +55,6 @@ class ConsumedDevice final : public Device {
    private:
     Event event_;
   };
-  std::shared_ptr<Device> host_ = make_host_device({.kind = HostOrder::Kind::lazy});
-
- public:
-  std::unique_ptr<Stream> consumer = host_->make_stream();
 };
 
 class CopiesOfABatch : public ::testing::Test {

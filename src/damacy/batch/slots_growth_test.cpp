@@ -7,13 +7,14 @@
 #include "damacy/batch/slots.h"
 #include "damacy/device/host_device.h"
 #include "fakes/failing_alloc.h"
+#include "support/forwarding_device.h"
 
 namespace damacy {
 namespace {
 
 constexpr std::size_t kBytes = 4096;
 
-struct Growing : testing::Test {
+struct Growing : ::testing::Test {
   std::shared_ptr<Slots> with(std::size_t count, std::uint64_t added, std::shared_ptr<Alloc> alloc = pages()) const {
     auto slots = std::make_shared<Slots>(count, nullptr, [] {});
     slots->allocate(alloc, kBytes, added * kBytes);
@@ -204,30 +205,21 @@ class ReusingAlloc final : public Alloc {
 };
 
 // A device that works late, of which a consumer has a stream; all of its work is what that one has queued.
-class ConsumedDevice final : public Device {
+class ConsumedDevice final : public testing::ForwardingDevice {
  public:
-  explicit ConsumedDevice(HostOrder order) : host_(make_host_device(order, std::make_shared<ReusingAlloc>())) {}
-  std::string name() const override { return "consumed"; }
-  int index() const noexcept override { return 0; }
+  explicit ConsumedDevice(HostOrder order)
+      : ForwardingDevice(make_host_device(order, std::make_shared<ReusingAlloc>())) {}
   bool is_host() const noexcept override { return false; }
-  std::shared_ptr<Alloc> device_memory() override { return host_->device_memory(); }
-  std::shared_ptr<Alloc> pinned_memory() override { return host_->pinned_memory(); }
-  std::shared_ptr<OrderedAlloc> make_ordered_memory() override { return host_->make_ordered_memory(); }
-  std::optional<Memory> memory() override { return std::nullopt; }
-  std::unique_ptr<Stream> make_stream() override { return host_->make_stream(); }
-  void check_usable() override {}
+  std::shared_ptr<OrderedAlloc> make_ordered_memory() override { return inner().make_ordered_memory(); }
   std::optional<Event> try_fence(std::uint64_t) override { return consumer().record(); }
-  Event fence_event(std::uint64_t) override { return {}; }
   Event fence_all(bool) override { return consumer().record(); }
-  void make_wait(std::uint64_t, const Event&) override {}
 
   Stream& consumer() {
-    if (!consumer_) consumer_ = host_->make_stream();
+    if (!consumer_) consumer_ = make_stream();
     return *consumer_;
   }
 
  private:
-  const std::shared_ptr<Device> host_;
   std::unique_ptr<Stream> consumer_;
 };
 
@@ -236,7 +228,7 @@ struct Case {
   HostOrder order;
 };
 
-class SlotsOnDevice : public testing::TestWithParam<Case> {
+class SlotsOnDevice : public ::testing::TestWithParam<Case> {
  protected:
   SlotsOnDevice() { slots->allocate(device->device_memory(), kBytes, 2 * kBytes); }
 
@@ -313,11 +305,11 @@ TEST_P(SlotsOnDevice, memory_of_added_slots_is_freed_after_its_last_read_at_the_
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, SlotsOnDevice,
-                         testing::Values(Case{"eager", {HostOrder::Kind::eager, 0}},
-                                         Case{"lazy", {HostOrder::Kind::lazy, 0}},
-                                         Case{"random1", {HostOrder::Kind::random, 1}},
-                                         Case{"random2", {HostOrder::Kind::random, 2}},
-                                         Case{"random3", {HostOrder::Kind::random, 3}}),
+                         ::testing::Values(Case{"eager", {HostOrder::Kind::eager, 0}},
+                                           Case{"lazy", {HostOrder::Kind::lazy, 0}},
+                                           Case{"random1", {HostOrder::Kind::random, 1}},
+                                           Case{"random2", {HostOrder::Kind::random, 2}},
+                                           Case{"random3", {HostOrder::Kind::random, 3}}),
                          [](const auto& param) { return param.param.name; });
 
 }  // namespace

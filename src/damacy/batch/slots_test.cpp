@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "damacy/device/host_device.h"
+#include "support/forwarding_device.h"
 
 namespace damacy {
 namespace {
@@ -22,36 +23,24 @@ class Gate final : public Event::State {
 };
 
 // A device whose consumers' work is fenced as the test says.
-class FencedDevice final : public Device {
+class FencedDevice final : public testing::ForwardingDevice {
  public:
-  std::string name() const override { return "fenced"; }
-  int index() const noexcept override { return 0; }
-  bool is_host() const noexcept override { return true; }
-  std::shared_ptr<Alloc> device_memory() override { return host_->device_memory(); }
-  std::shared_ptr<Alloc> pinned_memory() override { return host_->pinned_memory(); }
-  std::optional<Memory> memory() override { return std::nullopt; }
-  std::unique_ptr<Stream> make_stream() override { return host_->make_stream(); }
-  void check_usable() override {}
+  FencedDevice() : ForwardingDevice(make_host_device()) {}
   std::optional<Event> try_fence(std::uint64_t) override {
     if (capturing) return std::nullopt;
     return Event(gate);
   }
-  Event fence_event(std::uint64_t) override { return {}; }
   Event fence_all(bool) override {
     ++asked_for_all;
     return Event(gate);
   }
-  void make_wait(std::uint64_t, const Event&) override {}
 
   bool capturing = false;
   int asked_for_all = 0;
   std::shared_ptr<Gate> gate = std::make_shared<Gate>(true);
-
- private:
-  std::shared_ptr<Device> host_ = make_host_device();
 };
 
-struct OneSlot : testing::Test {
+struct OneSlot : ::testing::Test {
   OneSlot() { slots->allocate(std::make_shared<PageAlloc>(), 64); }
   const std::shared_ptr<FencedDevice> device = std::make_shared<FencedDevice>();
   const std::shared_ptr<Slots> slots = std::make_shared<Slots>(1, device, [] {});

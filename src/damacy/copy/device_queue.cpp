@@ -6,7 +6,6 @@ namespace damacy {
 namespace {
 
 constexpr std::size_t kImageBytes = 256 << 10;
-constexpr std::size_t kAtOnce = 256;  // placements, which such an image holds
 
 }  // namespace
 
@@ -24,10 +23,6 @@ void DeviceQueue::upload(std::span<std::byte> dst, std::span<const std::byte> sr
   stream_->record().wait();
 }
 
-void DeviceQueue::download(std::span<std::byte> dst, std::span<const std::byte> src) {
-  upload(dst, src);
-}
-
 void DeviceQueue::copy(BlockCopy copy, std::span<const std::byte> src, std::uint64_t dst) {
   normalise(copy);
   PlacementList list;
@@ -35,16 +30,7 @@ void DeviceQueue::copy(BlockCopy copy, std::span<const std::byte> src, std::uint
   layout.chunk_bytes = src.size();
   list.add(copy, reinterpret_cast<std::uint64_t>(src.data()), dst, layout);
   const Lock lock(mutex_);
-  for_each_portion(*copier_, list, kAtOnce, [&](const PlacementList& portion) DAMACY_REQUIRES(mutex_) {
-    const std::size_t bytes = copier_->image_bytes(portion);
-    pinned_image_.ready().wait();
-    const std::span<std::byte> pinned = pinned_image_.bytes().first(bytes);
-    const std::span<std::byte> image = on_device_.bytes().first(bytes);
-    copier_->write_image(portion, pinned);
-    stream_->copy(image, pinned);
-    copier_->enqueue(*stream_, portion, image);
-    pinned_image_.reusable_after(stream_->record());
-  });
+  enqueue_in_portions(*copier_, *stream_, list, pinned_image_, on_device_.bytes());
 }
 
 bool DeviceQueue::wait_for(std::uint64_t stream) {

@@ -24,7 +24,7 @@ class DeviceQueue {
 
   // Both are complete on return.
   void upload(std::span<std::byte> dst, std::span<const std::byte> src);
-  void download(std::span<std::byte> dst, std::span<const std::byte> src);
+  void download(std::span<std::byte> dst, std::span<const std::byte> src) { upload(dst, src); }
   // Enqueues; waits between the parts of a copy of very many axes. `copy` counts from `src` and `dst`; `src` is not
   // shorter than it reads.
   void copy(BlockCopy copy, std::span<const std::byte> src, std::uint64_t dst);

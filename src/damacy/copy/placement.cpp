@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <array>
 
+#include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 
 namespace damacy {
 namespace {
+
+constexpr std::size_t kAtOnce = 256;  // placements; fewer than 256 KiB of an image
 
 Placement as_placement(const BlockCopy& copy, std::uint64_t src, std::uint64_t dst, const ChunkLayout& layout) {
   Placement placement;
@@ -95,6 +99,20 @@ void for_each_portion(const Copier& copier, const PlacementList& list, std::size
     end_portion(most);
   }
   end_portion(1);
+}
+
+void enqueue_in_portions(Copier& copier, Stream& stream, const PlacementList& list, FencedMemory& pinned,
+                         std::span<std::byte> image) {
+  for_each_portion(copier, list, kAtOnce, [&](const PlacementList& portion) {
+    const std::size_t bytes = copier.image_bytes(portion), most = pinned.bytes().size();
+    if (bytes > most)
+      throw Error(Status::oom, formatted("an image has {} bytes, its memory {}", bytes, most), "memory");
+    pinned.ready().wait();
+    copier.write_image(portion, pinned.bytes().first(bytes));
+    stream.copy(image.first(bytes), pinned.bytes().first(bytes));
+    copier.enqueue(stream, portion, image.first(bytes));
+    pinned.reusable_after(stream.record());
+  });
 }
 
 }  // namespace damacy

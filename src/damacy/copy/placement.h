@@ -15,6 +15,7 @@
 #include "damacy/copy/block_copy.h"
 #include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
+#include "damacy/device/fenced_memory.h"
 
 namespace damacy {
 
@@ -117,6 +118,10 @@ class Copier {
 // of many axes never exist all at once. `run` no longer uses a list when it returns.
 void for_each_portion(const Copier& copier, const PlacementList& list, std::size_t most,
                       const std::function<void(const PlacementList&)>& run);
+// Enqueues them in portions whose images use the same memory: `pinned`, and on the device `image`, which is no smaller.
+// Waits between portions. All are placed when pinned.ready() has passed. Throws Error(oom) if an image does not fit.
+void enqueue_in_portions(Copier& copier, Stream& stream, const PlacementList& list, FencedMemory& pinned,
+                         std::span<std::byte> image);
 
 std::unique_ptr<Copier> make_host_copier();
 // Throws Error(cuda, "no-device") in a build without CUDA.

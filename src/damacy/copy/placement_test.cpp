@@ -10,6 +10,7 @@
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/host_device.h"
 #include "fakes/shallow_copier.h"
+#include "support/error_of.h"
 
 namespace damacy {
 namespace {
@@ -119,6 +120,53 @@ TEST(DeepPlacements, are_moved_with_their_list) {
   stream->record().wait();
   EXPECT_EQ(out, wanted);
 }
+
+class PortionsOnDevice : public ::testing::TestWithParam<HostOrder::Kind> {
+ protected:
+  const BlockCopy copy = deep_transpose(16, Dtype::u8);  // 1,024 placements
+  const std::vector<std::byte> chunk = numbered(1 << 16);
+  std::vector<std::byte> out = std::vector<std::byte>(chunk.size() + 64);
+  const std::shared_ptr<Device> device = make_host_device({.kind = GetParam(), .seed = 5});
+  const std::unique_ptr<Stream> stream = device->make_stream();
+  testing::ShallowCopier copier;
+  PlacementList list;
+
+  PortionsOnDevice() {
+    ChunkLayout layout;
+    layout.chunk_bytes = chunk.size();
+    list.add(copy, reinterpret_cast<std::uint64_t>(chunk.data()), reinterpret_cast<std::uint64_t>(out.data()), layout);
+  }
+};
+
+TEST_P(PortionsOnDevice, have_their_images_in_the_same_memory) {
+  std::vector<std::byte> pinned_bytes(256 << 10), image(256 << 10), wanted(out.size());
+  run_block_copy(copy, chunk, wanted);
+  FencedMemory pinned(pinned_bytes);
+  enqueue_in_portions(copier, *stream, list, pinned, image);
+  EXPECT_EQ(copier.most(), 256u);
+  pinned.ready().wait();
+  EXPECT_EQ(out, wanted);
+}
+
+TEST_P(PortionsOnDevice, wait_for_the_last_use_of_that_memory) {
+  std::vector<std::byte> pinned_bytes(256 << 10, std::byte{1}), image(256 << 10), used(1);
+  stream->copy(used, std::span(pinned_bytes).first(1));
+  FencedMemory pinned(pinned_bytes);
+  pinned.reusable_after(stream->record());
+  enqueue_in_portions(copier, *stream, list, pinned, image);
+  EXPECT_EQ(used.front(), std::byte{1});
+}
+
+TEST_P(PortionsOnDevice, without_room_for_an_image_are_refused) {
+  std::vector<std::byte> pinned_bytes(1000), image(1000);
+  FencedMemory pinned(pinned_bytes);
+  const Error error = error_of([&] { enqueue_in_portions(copier, *stream, list, pinned, image); });
+  EXPECT_EQ(error.status(), Status::oom);
+  EXPECT_NE(error.message().find(" bytes, its memory 1000"), std::string::npos) << error.message();
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, PortionsOnDevice, ::testing::Values(HostOrder::Kind::lazy, HostOrder::Kind::random),
+                         [](const auto& chosen) { return chosen.param == HostOrder::Kind::lazy ? "lazy" : "random"; });
 
 TEST(PlacementList, keeps_what_a_copier_prepared_until_it_changes) {
   const auto prepared = std::make_shared<const int>(1);

@@ -106,7 +106,7 @@ struct Exchanger::State {
 
     void pack(int slot, int phase) override {
       own.run(of(phase).pack, stream);
-      if (stream == nullptr || own.in_stream_order || !download(*stream, own.round(slot, phase).send)) return;
+      if (stream == nullptr || own.in_stream_order || !download(*stream, own.round(slot, phase))) return;
       stream->record().wait();  // the transport reads host memory
     }
 
@@ -118,8 +118,7 @@ struct Exchanger::State {
     void receive(int slot, int phase) override {
       if (own.in_stream_order) return own.channels->before_unpack(*stream, slot, phase);
       own.channels->wait_received(slot, phase);
-      RoundMemory& round = own.round(slot, phase);
-      if (stream != nullptr && upload(*stream, round.receive)) round.uploaded = stream->record();
+      if (stream != nullptr) upload(*stream, own.round(slot, phase));
     }
 
     void unpack(int, int phase) override { own.run(of(phase).unpack, stream); }

@@ -79,16 +79,16 @@ void ExchangeMemory::keep_forever() && {
   kept.push_back(std::move(*this));
 }
 
-bool download(Stream& stream, const Memories& memories) {
-  for (const auto& [peer, message] : memories)
+bool download(Stream& stream, const RoundMemory& round) {
+  for (const auto& [peer, message] : round.send)
     if (message.host.size() > 0) stream.copy(message.host.bytes(), message.device.bytes());
-  return !memories.empty();
+  return !round.send.empty();
 }
 
-bool upload(Stream& stream, const Memories& memories) {
-  for (const auto& [peer, message] : memories)
+void upload(Stream& stream, RoundMemory& round) {
+  for (const auto& [peer, message] : round.receive)
     if (message.host.size() > 0) stream.copy(message.device.bytes(), message.host.bytes());
-  return !memories.empty();
+  if (!round.receive.empty()) round.uploaded = stream.record();
 }
 
 }  // namespace damacy::halo

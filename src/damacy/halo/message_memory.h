@@ -38,7 +38,7 @@ struct MessagePlace {
 struct RoundMemory {
   Memories send;
   Memories receive;
-  Event uploaded;  // the received messages were copied to the device
+  Event uploaded;  // the received messages were copied to the device: wait before the transport writes them again
 };
 
 // Those of an exchanger, by slot, then by phase.
@@ -59,8 +59,9 @@ class ExchangeMemory {
   std::vector<std::vector<RoundMemory>> rounds_;
 };
 
-// Messages that have two places are copied to the other one. False if there are none.
-bool download(Stream& stream, const Memories& memories);
-bool upload(Stream& stream, const Memories& memories);
+// Messages that have two places are copied to the other one: those that are sent to the host, false if there are none;
+// the received ones to the device, up to `uploaded`.
+bool download(Stream& stream, const RoundMemory& round);
+void upload(Stream& stream, RoundMemory& round);
 
 }  // namespace damacy::halo

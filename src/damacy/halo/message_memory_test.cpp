@@ -33,16 +33,20 @@ TEST(ExchangeMemory, messages_are_copied_between_their_two_places) {
   EXPECT_EQ(spans[1][0].send.at(1).data(), sent.host.data());
   EXPECT_EQ(copies.of(1, {0x100})->at(0).pack.bases->back(), sent.packed_at());
   stream->fill(sent.device.bytes(), std::byte{7});
-  EXPECT_TRUE(download(*stream, round.send));
+  EXPECT_TRUE(download(*stream, round));
   EXPECT_EQ(count_of(sent.host.bytes(), std::byte{0}), sent.host.size());
   stream->record().wait();
   EXPECT_EQ(count_of(sent.host.bytes(), std::byte{7}), sent.host.size());
   MessageMemory& received = round.receive.at(1);
   std::fill(received.host.bytes().begin(), received.host.bytes().end(), std::byte{9});
-  EXPECT_TRUE(upload(*stream, round.receive));
-  stream->record().wait();
+  upload(*stream, round);
+  EXPECT_FALSE(round.uploaded.ready());
+  round.uploaded.wait();
   EXPECT_EQ(count_of(received.device.bytes(), std::byte{9}), received.device.size());
-  EXPECT_FALSE(upload(*stream, {}));
+  RoundMemory empty;
+  upload(*stream, empty);
+  EXPECT_FALSE(download(*stream, empty));
+  EXPECT_TRUE(empty.uploaded.ready());
 }
 
 TEST(ExchangeMemory, a_transport_that_takes_device_memory_has_no_copies) {

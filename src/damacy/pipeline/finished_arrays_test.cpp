@@ -1,30 +1,24 @@
 // Rows that are finished: equal bytes on every engine, fill values of failed rows, constants beyond the array, and what
 // push refuses.
 #include <filesystem>
-#include <optional>
 
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
 #include "damacy/core/limits.h"
-#include "damacy/device/host_device.h"
-#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
+#include "support/tested_engines.h"
 #include "support/tiny_zarr.h"
 
 namespace damacy {
 namespace {
 
 using testing::TempDir;
+using testing::TestedEngine;
 using testing::write_array;
 
-struct Engine {
-  std::optional<HostOrder> order;  // empty: no device
-  const char* name;
-};
-
 // An array of 6 x 8 elements of u16, numbered from 0 on, in chunks of 2 x 3.
-class FinishedArrays : public ::testing::TestWithParam<Engine> {
+class FinishedArrays : public ::testing::TestWithParam<TestedEngine> {
  protected:
   FinishedArrays() { write_array(path(), {6, 8}, {2, 3}); }
   std::filesystem::path path() const { return dir_.path() / "a.zarr"; }
@@ -43,12 +37,7 @@ class FinishedArrays : public ::testing::TestWithParam<Engine> {
     config.arrays = {{"", std::move(spec)}};
     return config;
   }
-  Pipeline make(const Config& config) const {
-    PipelineEnvironment around;
-    if (GetParam().order) around.device = make_host_device(*GetParam().order);
-    around.device_from_bytes = 0;
-    return Pipeline(config, around);
-  }
+  Pipeline make(const Config& config) const { return Pipeline(config, GetParam().environment()); }
   std::vector<float> row(const Config& config, Sample sample) const {
     Pipeline pipeline = make(config);
     pipeline.push(std::make_shared<VectorSource>(std::vector<Sample>{std::move(sample)}));
@@ -183,11 +172,8 @@ TEST_P(FinishedArrays, have_the_extents_of_the_first_sample) {
   EXPECT_THROW(push({{0, 6, 2}, {0, 3}}), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, FinishedArrays,
-                         ::testing::Values(Engine{{}, "workers"}, Engine{HostOrder{HostOrder::Kind::eager}, "eager"},
-                                           Engine{HostOrder{HostOrder::Kind::lazy}, "lazy"},
-                                           Engine{HostOrder{HostOrder::Kind::random, 3}, "random"}),
-                         [](const auto& of) { return of.param.name; });
+INSTANTIATE_TEST_SUITE_P(Engines, FinishedArrays, ::testing::ValuesIn(testing::tested_engines(3)),
+                         testing::kEngineName);
 
 }  // namespace
 }  // namespace damacy

@@ -10,7 +10,6 @@
 #include "damacy/core/clock.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
-#include "damacy/device/host_device.h"
 #include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
 #include "damacy/store/store.h"
@@ -18,6 +17,7 @@
 #include "support/blosc_chunks.h"
 #include "support/error_of.h"
 #include "support/eventually.h"
+#include "support/tested_engines.h"
 #include "support/tiny_zarr.h"
 
 namespace damacy {
@@ -25,14 +25,10 @@ namespace {
 
 using testing::HungStore;
 using testing::TempDir;
+using testing::TestedEngine;
 using testing::write_array;
 
-struct Engine {
-  std::optional<HostOrder> device;
-  const char* name;
-};
-
-class HungReadsOnDevice : public ::testing::TestWithParam<Engine> {
+class HungReadsOnDevice : public ::testing::TestWithParam<TestedEngine> {
  protected:
   HungReadsOnDevice() {
     for (const char* name : {"bad.zarr", "good.zarr"}) write_array(dir_.path() / name, {kRows, 16}, {1, 16});
@@ -91,9 +87,7 @@ class HungReadsOnDevice : public ::testing::TestWithParam<Engine> {
     config.host_buffer_bytes = config.device_buffer_bytes = buffer_bytes;  // half of it stages
     config.n_io_threads = 2;
     config.device.kind = DeviceChoice::Kind::cpu;
-    PipelineEnvironment around;
-    if (GetParam().device) around.device = make_host_device(*GetParam().device);
-    around.device_from_bytes = 0;
+    PipelineEnvironment around = GetParam().environment();
     around.clock = clock_;
     around.make_store = [this](const std::string& path) -> std::shared_ptr<Store> {
       auto files = make_file_store(path, 64);
@@ -240,12 +234,8 @@ TEST_P(HungReadsOnDevice, each_read_of_a_large_chunk_that_hangs_is_the_deadlines
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, HungReadsOnDevice,
-                         ::testing::Values(Engine{{}, "workers"},
-                                           Engine{HostOrder{HostOrder::Kind::eager, 0, false}, "eager"},
-                                           Engine{HostOrder{HostOrder::Kind::lazy, 0, false}, "lazy"},
-                                           Engine{HostOrder{HostOrder::Kind::random, 1, false}, "random"}),
-                         [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(Engines, HungReadsOnDevice, ::testing::ValuesIn(testing::tested_engines(1)),
+                         testing::kEngineName);
 
 }  // namespace
 }  // namespace damacy

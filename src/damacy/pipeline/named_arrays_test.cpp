@@ -1,29 +1,23 @@
 // Samples of several arrays: equal bytes on every engine, one verdict for a sample, and what push refuses.
 #include <filesystem>
-#include <optional>
 #include <random>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "damacy/core/error.h"
-#include "damacy/device/host_device.h"
-#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
+#include "support/tested_engines.h"
 #include "support/tiny_zarr.h"
 
 namespace damacy {
 namespace {
 
 using testing::TempDir;
+using testing::TestedEngine;
 using testing::write_array;
 
-struct Engine {
-  std::optional<HostOrder> order;  // empty: no device
-  const char* name;
-};
-
-class NamedArrays : public ::testing::TestWithParam<Engine> {
+class NamedArrays : public ::testing::TestWithParam<TestedEngine> {
  protected:
   static constexpr std::int64_t kRows = 40, kColumns = 64, kHigh = 9, kWide = 20;
 
@@ -53,12 +47,7 @@ class NamedArrays : public ::testing::TestWithParam<Engine> {
     config.arrays = {{"label", {Dtype::i64}}, {"image", {}}, {"both", {Dtype::u16}}};
     return config;
   }
-  Pipeline make(const Config& config) const {
-    PipelineEnvironment around;
-    if (GetParam().order) around.device = make_host_device(*GetParam().order);
-    around.device_from_bytes = 0;
-    return Pipeline(config, around);
-  }
+  Pipeline make(const Config& config) const { return Pipeline(config, GetParam().environment()); }
 
   template <class T>
   static void expect_box(const Batch& batch, const char* name, std::int64_t element, std::int64_t first,
@@ -204,11 +193,7 @@ TEST_P(NamedArrays, take_their_names_and_extents_from_the_first_sample) {
   EXPECT_THROW(static_cast<void>(batch.view<std::int32_t>("both")), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, NamedArrays,
-                         ::testing::Values(Engine{{}, "workers"}, Engine{HostOrder{HostOrder::Kind::eager}, "eager"},
-                                           Engine{HostOrder{HostOrder::Kind::lazy}, "lazy"},
-                                           Engine{HostOrder{HostOrder::Kind::random, 3}, "random"}),
-                         [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(Engines, NamedArrays, ::testing::ValuesIn(testing::tested_engines(3)), testing::kEngineName);
 
 }  // namespace
 }  // namespace damacy

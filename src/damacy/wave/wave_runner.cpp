@@ -18,7 +18,6 @@ constexpr std::size_t kAligned = 256;
 constexpr std::size_t kRepairImage = WaveSizes::kRepairImage;
 constexpr std::size_t kRepairFill = WaveSizes::kRepairFill;
 static_assert(kRepairFill == kAligned);
-constexpr std::size_t kRepairAtOnce = 256;  // placements
 
 // Where the image of a wave's frames, its status words and the images of its placements lie in one piece of memory; on
 // the device its decoder's scratch comes behind them.
@@ -418,16 +417,9 @@ void WaveRunner::repair(Wave& wave, StagedChunk& chunk, std::span<std::byte> enc
 }
 
 void WaveRunner::place_now(const PlacementList& all) {
-  for_each_portion(copier_, all, kRepairAtOnce, [&](const PlacementList& portion) DAMACY_REQUIRES(repair_mutex_) {
-    const std::size_t bytes = copier_.image_bytes(portion);
-    if (bytes > kRepairImage) throw Error(Status::oom, "a repair does not fit its buffer", "memory");
-    const std::span<std::byte> host = repair_pinned_.bytes().first(bytes);
-    const std::span<std::byte> image = repair_device_.bytes().first(bytes);
-    copier_.write_image(portion, host);
-    repair_->copy(image, host);
-    copier_.enqueue(*repair_, portion, image);
-    repair_->record().wait();
-  });
+  FencedMemory pinned(repair_pinned_.bytes().first(kRepairImage));
+  enqueue_in_portions(copier_, *repair_, all, pinned, repair_device_.bytes());
+  pinned.ready().wait();
 }
 
 // No other thread waits for these two, and the slot may be used again.
