@@ -59,7 +59,8 @@ def crops(uri, count=4):
 
 
 def read_epoch(uri, directory, **fields):
-    """An epoch in a pipeline of its own: all rows equal the array. The statistics at its end."""
+    """An epoch in a pipeline of its own: all rows equal the array. Its statistics after it was closed: entries are written
+    by a thread of their own, which ends with the pipeline."""
     seen = 0
     with damacy.Pipeline(config(directory, **fields)) as pipeline:
         pipeline.push(crops(uri))
@@ -68,9 +69,8 @@ def read_epoch(uri, directory, **fields):
                 for row, sample in zip(b.numpy(), b.samples, strict=True):
                     np.testing.assert_array_equal(row, DATA[tuple(slice(*axis) for axis in sample.aabb)])
                     seen += 1
-        stats = pipeline.stats()
     assert seen == 4
-    return stats
+    return pipeline.stats()
 
 
 @pytest.mark.parametrize("name", ["plain", "sharded", "v2", "raw"])
