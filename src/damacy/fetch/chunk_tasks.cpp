@@ -34,12 +34,13 @@ ChunkTasks::ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, Wit
       with_(std::move(with)),
       announcement_(std::move(announcement)),
       shards_(plan_.shards.size()),
-      shard_failed_(plan_.shards.size(), 0),
-      where_(plan_.chunks.size()),
-      shard_of_chunk_(plan_.chunks.size()) {
+      shard_failed_(plan_.shards.size(), 0) {
+  wants_.objects.resize(plan_.shards.size());
+  for (const Array* const array : plan_.arrays) wants_.arrays.push_back(&array->metadata());
+  wants_.chunks.reserve(plan_.chunks.size());
   for (std::uint32_t s = 0; s < plan_.shards.size(); ++s)
     for (std::uint32_t c = 0; c < plan_.shards[s].chunk_count; ++c)
-      shard_of_chunk_[plan_.shards[s].first_chunk + c] = s;
+      wants_.chunks.push_back({{}, plan_.shards[s].array, s});
 }
 
 // A chunk without a shard is asked for as a whole: encoded it is hardly larger than decoded, by less than what codecs
@@ -111,12 +112,16 @@ void ChunkTasks::fail_opening(std::size_t shard, const Error& why) noexcept {
 
 void ChunkTasks::find_chunks() {
   shards_done_ = true;
+  for (std::size_t s = 0; s < shards_.size(); ++s)
+    if (shards_[s]) wants_.objects[s] = shards_[s]->object;
   for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
-    if (const auto failure = failure_of([&] { where_[c] = locate(shard_of_chunk_[c], plan_.chunks[c]); })) {
-      where_[c].failed = true;
+    ChunkPlace& place = wants_.chunks[c].place;
+    if (const auto failure = failure_of([&] { place = locate(shard_of(c), plan_.chunks[c]); })) {
+      place.failed = true;
       fail_chunk(c, *failure);
     }
   }
+  choose_parts(wants_, [this](std::size_t chunk) { return needed_bytes(chunk); });
 }
 
 // Of an array only the place counts: two versions of it are one set of chunks.
@@ -131,32 +136,25 @@ void ChunkTasks::count_wanted(bool parts) const {
       }
       const auto decoded = static_cast<std::uint64_t>(array->metadata().chunk_bytes());
       for (std::size_t c = shard.first_chunk; c < shard.first_chunk + shard.chunk_count; ++c)
-        if (!where_[c].missing && !where_[c].failed && (parts || !worth_reading_partially(c)))
-          reuse.add(mixed(hash + mixed(static_cast<std::uint64_t>(plan_.chunks[c].number))), where_[c].bytes, decoded);
+        if (!where(c).missing && !where(c).failed && (parts || !wants_.chunks[c].in_part))
+          reuse.add(mixed(hash + mixed(static_cast<std::uint64_t>(plan_.chunks[c].number))), where(c).bytes, decoded);
     }
   });
 }
 
-ChunkTasks::Where ChunkTasks::locate(std::size_t shard, const PlannedChunk& chunk) const {
+ChunkPlace ChunkTasks::locate(std::size_t shard, const PlannedChunk& chunk) const {
   if (shard_failed_[shard]) return {.failed = true};
   if (!shards_[shard]) return {.missing = true};
   const StoredChunk stored = find_stored_chunk(array_of(shard), *shards_[shard], chunk.index_in_shard);
   return {stored.offset, stored.bytes, stored.missing};
 }
 
-std::vector<LocatedChunks::Group> ChunkTasks::groups() const {
-  std::vector<Group> groups;
-  groups.reserve(plan_.shards.size());
-  for (const PlannedShard& shard : plan_.shards) groups.push_back({shard.first_chunk, shard.chunk_count});
-  return groups;
-}
-
 Dims ChunkTasks::coordinates_of(std::size_t chunk) const {
-  return chunk_coordinates(array_of(shard_of_chunk_[chunk]), plan_.chunks[chunk].number);
+  return chunk_coordinates(array_of(shard_of(chunk)), plan_.chunks[chunk].number);
 }
 
 Box ChunkTasks::box_of(std::size_t chunk) const {
-  return array_of(shard_of_chunk_[chunk]).box_of_chunk(coordinates_of(chunk));
+  return array_of(shard_of(chunk)).box_of_chunk(coordinates_of(chunk));
 }
 
 std::int64_t ChunkTasks::elements_of(std::uint32_t part, std::size_t chunk) const {
@@ -177,7 +175,7 @@ std::int64_t ChunkTasks::count_uses(std::size_t chunk) const noexcept {
 }
 
 std::vector<ByteRange> ChunkTasks::needed_bytes(std::size_t chunk) const {
-  const Array& array = array_of(shard_of_chunk_[chunk]);
+  const Array& array = array_of(shard_of(chunk));
   if (with_.verify == Verify::whole && !array.metadata().codecs.is_raw())
     return {{0, static_cast<std::uint64_t>(array.metadata().chunk_bytes())}};
   const Dims at = coordinates_of(chunk);
@@ -194,7 +192,7 @@ std::vector<ByteRange> ChunkTasks::needed_bytes(std::size_t chunk) const {
 }
 
 void ChunkTasks::visit_uses(std::size_t chunk, From from, const std::function<void(const Use&)>& visit) const {
-  const Array& array = array_of(shard_of_chunk_[chunk]);
+  const Array& array = array_of(shard_of(chunk));
   const bool is_stored = from == From::chunk;
   const bool swaps = is_stored && array.metadata().swap_bytes;
   const bool is_constant = plan_.chunks[chunk].is_constant();
@@ -229,7 +227,7 @@ void ChunkTasks::count_decode(StatsBoard::Span time, std::uint64_t encoded, std:
 }
 
 void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode how) noexcept {
-  const Array& array = array_of(shard_of_chunk_[chunk]);
+  const Array& array = array_of(shard_of(chunk));
   place_ns_ += time.count();
   used_bytes_ += elements * static_cast<std::int64_t>(size_of(array.metadata().dtype));
   placed_bytes_ += bytes_placed(chunk, elements);
@@ -251,18 +249,17 @@ std::int64_t ChunkTasks::bytes_placed(std::size_t chunk, std::int64_t elements) 
 }
 
 void ChunkTasks::fail_chunk(std::size_t chunk, const Error& error) noexcept {
-  const Where& stored = where_[chunk];
-  if (error.status() == Status::decode && stored.bytes > 0 && shards_[shard_of(chunk)])
+  const ChunkPlace& stored = where(chunk);
+  if (error.status() == Status::decode && stored.bytes > 0 && object_with(chunk))
     object_with(chunk)->forget_piece({stored.offset, stored.bytes});  // also those that a device has decoded
   fail_parts(chunk, extended(error, [&](Error& full) {
-               const std::size_t shard = shard_of_chunk_[chunk];
+               const std::size_t shard = shard_of(chunk);
                const Array& array = array_of(shard);
-               const Where& where = where_[chunk];
                full.at_uri(array.uri()).at_store(array.store()->name());
                if (plan_.chunks[chunk].is_constant()) return;
                full.at_key(array.key_of_shard(plan_.shards[shard].shard)).in_shard(!array.metadata().shards.empty());
                full.at_chunk(as_vector(coordinates_of(chunk)));
-               if (where.bytes > 0) full.at_bytes(where.offset, where.offset + where.bytes);
+               if (stored.bytes > 0) full.at_bytes(stored.offset, stored.offset + stored.bytes);
              }));
 }
 
@@ -353,6 +350,7 @@ void ChunkTasks::fail_all(const Error& error) noexcept {
 
 void ChunkTasks::settle() noexcept {
   shards_.clear();
+  wants_.objects.clear();
   expected_.end();
   announcement_.reset();
   const auto record = [&](Metric Stats::* metric, std::int64_t ns, std::int64_t in, std::int64_t out) {

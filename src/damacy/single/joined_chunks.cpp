@@ -9,21 +9,16 @@ void JoinedChunks::open() {
       objects_[object]->fail_all(*failure);
       throw Error(*failure);
     }
-    for (const Group& group : objects_[object]->groups())
-      for (std::uint32_t chunk = group.first; chunk < group.first + group.count; ++chunk)
-        places_.push_back({object, chunk});
-  }
-}
-
-std::vector<LocatedChunks::Group> JoinedChunks::groups() const {
-  std::vector<Group> all;
-  std::uint32_t first = 0;
-  for (const auto& object : objects_)
-    for (const Group& group : object->groups()) {
-      all.push_back({first, group.count});
-      first += group.count;
+    const Wants& wants = objects_[object]->wants();
+    const auto first = static_cast<std::uint32_t>(wants_.objects.size());
+    wants_.objects.insert(wants_.objects.end(), wants.objects.begin(), wants.objects.end());
+    wants_.arrays = wants.arrays;  // that of all
+    for (std::uint32_t chunk = 0; chunk < wants.chunks.size(); ++chunk) {
+      places_.push_back({object, chunk});
+      wants_.chunks.push_back(wants.chunks[chunk]);
+      wants_.chunks.back().object += first;
     }
-  return all;
+  }
 }
 
 void JoinedChunks::fail_all(const Error& error) noexcept {

@@ -27,17 +27,8 @@ class JoinedChunks final : public OpenableChunks {
   // Reports a failure to the object that failed, and throws it.
   void open() override;
 
-  std::vector<Group> groups() const override;
-  const ChunkPlace& where(std::size_t chunk) const override { return at(chunk).where(inside(chunk)); }
-  const ArrayMetadata& metadata_of(std::size_t chunk) const override { return at(chunk).metadata_of(inside(chunk)); }
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override {
     return at(chunk).needed_bytes(inside(chunk));
-  }
-  bool worth_reading_partially(std::size_t chunk) const override {
-    return at(chunk).worth_reading_partially(inside(chunk));
-  }
-  const std::shared_ptr<Object>& object_with(std::size_t chunk) const override {
-    return at(chunk).object_with(inside(chunk));
   }
   StatsBoard& board() const noexcept override { return objects_.front()->board(); }
   Task<Job> new_task() noexcept override { return objects_.front()->new_task(); }

@@ -25,14 +25,7 @@ class ObjectWants final : public OpenableChunks {
 
   void open() override;
 
-  std::vector<Group> groups() const override;
-  const ChunkPlace& where(std::size_t chunk) const override { return stored_[chunk].place; }
-  const std::shared_ptr<Object>& object_with(std::size_t chunk) const override {
-    return objects_[stored_[chunk].object];
-  }
-  const ArrayMetadata& metadata_of(std::size_t) const override { return array().metadata(); }
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override { return wanted_->needed_bytes(chunk); }
-  bool worth_reading_partially(std::size_t chunk) const override;
   StatsBoard& board() const noexcept override { return job_->readers.board(); }
   Task<Job> new_task() noexcept override { return Task<Job>(job_); }
   void check_wanted() const override { job_->check_wanted(); }
@@ -48,10 +41,6 @@ class ObjectWants final : public OpenableChunks {
   void fail_all(const Error& error) noexcept override;
 
  private:
-  struct Stored {
-    ChunkPlace place;
-    std::uint32_t object = 0;  // of objects_
-  };
   const Array& array() const noexcept { return *job_->request.object; }
   const std::string& key() const { return job_->request.items[items_.front()].key; }
   Shard outermost_shard(std::shared_ptr<Object> object) const;
@@ -61,9 +50,7 @@ class ObjectWants final : public OpenableChunks {
 
   std::shared_ptr<SelectionJob> job_;
   std::vector<std::uint32_t> items_;
-  std::optional<SelectedChunks> wanted_;          // once the object was opened
-  std::vector<Stored> stored_;                    // by chunk
-  std::vector<std::shared_ptr<Object>> objects_;  // what chunks are read from: the object, or shards decoded from it
+  std::optional<SelectedChunks> wanted_;  // once the object was opened
 };
 
 void ObjectWants::open() {
@@ -72,15 +59,19 @@ void ObjectWants::open() {
   std::vector<std::span<const AxisRuns>> selections;
   for (const std::uint32_t item : items_) selections.emplace_back(job_->request.items[item].axes);
   wanted_.emplace(array(), selections);
-  stored_.resize(wanted_->size());
+  wants_.arrays = {&array().metadata()};
+  wants_.chunks.resize(wanted_->size());
   if (object) {
     locate(std::move(object));
   } else {
     for (const std::uint32_t item : items_) job_->missing[item] = 1;
-    for (Stored& chunk : stored_) chunk.place.missing = true;
+    for (Want& chunk : wants_.chunks) chunk.place.missing = true;
+    wants_.objects.emplace_back();
   }
   job_->readers.counters().chunks_missing +=
-      std::ranges::count_if(stored_, [](const Stored& chunk) { return chunk.place.missing; });
+      std::ranges::count_if(wants_.chunks, [](const Want& chunk) { return chunk.place.missing; });
+  // The cores decode parts for a device, too. Then no more bytes are uploaded than are stored.
+  choose_parts(wants_, [this](std::size_t chunk) { return needed_bytes(chunk); }, job_->request.device != nullptr);
 }
 
 // The index is kept from one read to the next; a shard that was decoded as a whole is not.
@@ -95,39 +86,22 @@ Shard ObjectWants::outermost_shard(std::shared_ptr<Object> object) const {
   return {key(), std::move(object), std::move(index)};
 }
 
+// Chunks of shards that were decoded as a whole lie in objects of their own.
 void ObjectWants::locate(std::shared_ptr<Object> object) {
-  if (stored_.empty()) return;
+  if (wants_.chunks.empty()) return;
   NestedShards shards(array(), outermost_shard(std::move(object)));
-  for (std::size_t chunk = 0; chunk < stored_.size(); ++chunk) {
+  std::vector<std::shared_ptr<Object>>& objects = wants_.objects;
+  for (std::size_t chunk = 0; chunk < wants_.chunks.size(); ++chunk) {
     const Shard& shard = shards.innermost(wanted_->coordinates(chunk));
-    if (objects_.empty() || objects_.back() != shard.object) objects_.push_back(shard.object);
-    stored_[chunk].object = static_cast<std::uint32_t>(objects_.size() - 1);
+    if (objects.empty() || objects.back() != shard.object) objects.push_back(shard.object);
+    wants_.chunks[chunk].object = static_cast<std::uint32_t>(objects.size() - 1);
     try {
       const auto at = find_stored_chunk(array(), shard, wanted_->number(chunk) % array().chunks_per_shard());
-      stored_[chunk].place = {at.offset, at.bytes, at.missing};
+      wants_.chunks[chunk].place = {at.offset, at.bytes, at.missing};
     } catch (Error& error) {
       throw name_chunk(error, chunk);
     }
   }
-}
-
-// Chunks of shards that were decoded as a whole lie in objects of their own.
-std::vector<LocatedChunks::Group> ObjectWants::groups() const {
-  std::vector<Group> groups;
-  for (std::uint32_t c = 0; c < stored_.size(); ++c) {
-    if (c == 0 || stored_[c].object != stored_[c - 1].object) groups.push_back({c, 0});
-    ++groups.back().count;
-  }
-  return groups;
-}
-
-// The cores decode such chunks. Then no more bytes are uploaded than are stored.
-bool ObjectWants::worth_reading_partially(std::size_t chunk) const {
-  if (!WantedChunks::worth_reading_partially(chunk)) return false;
-  if (job_->request.device == nullptr) return true;
-  std::uint64_t needed = 0;
-  for (const ByteRange& range : needed_bytes(chunk)) needed += range.size();
-  return needed <= where(chunk).bytes;
 }
 
 // Elements keep their bits, or are converted.
@@ -168,7 +142,7 @@ Error& ObjectWants::name_chunk(Error& error, std::size_t chunk) const {
 void ObjectWants::fail_chunk(std::size_t chunk, const Error& error) noexcept {
   fail_all(extended(error, [&](Error& located) {
     name_chunk(located, chunk);
-    const ChunkPlace& place = stored_[chunk].place;
+    const ChunkPlace& place = where(chunk);
     if (place.bytes > 0) located.at_bytes(place.offset, place.offset + place.bytes);
   }));
 }
@@ -307,7 +281,7 @@ OpeningRead::Opened opened(const std::shared_ptr<SelectionJob>& job, Announcemen
                            const std::shared_ptr<OpenableChunks>& chunks) {
   open_wanted(announcement, *chunks);
   auto sink = std::make_shared<HostSink>(chunks, job->memory_of_readers());
-  ChunkReads reads = find_reads(*chunks);
+  ChunkReads reads = find_reads(chunks->wants());
   for (const std::uint32_t chunk : reads.missing) sink->fill(chunk);
   return {std::move(sink), std::move(reads)};
 }
