@@ -144,9 +144,7 @@ void ChunkTasks::count_wanted(bool parts) const {
 
 ChunkPlace ChunkTasks::locate(std::size_t shard, const PlannedChunk& chunk) const {
   if (shard_failed_[shard]) return {.failed = true};
-  if (!shards_[shard]) return {.missing = true};
-  const StoredChunk stored = find_stored_chunk(array_of(shard), *shards_[shard], chunk.index_in_shard);
-  return {stored.offset, stored.bytes, stored.missing};
+  return place_of_chunk(array_of(shard), shards_[shard].get(), chunk.index_in_shard);
 }
 
 Dims ChunkTasks::coordinates_of(std::size_t chunk) const {

@@ -20,16 +20,9 @@
 #include "damacy/store/store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/metadata.h"
+#include "damacy/zarr/shard.h"
 
 namespace damacy {
-
-// Where an encoded chunk lies in its object.
-struct ChunkPlace {
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-  bool missing = false;
-  bool failed = false;
-};
 
 // A chunk that is wanted.
 struct Want {

@@ -46,12 +46,11 @@ class PlannedChunks {
     const PlannedShard& planned = plan_.shards[number];
     const auto shard = catalog.shard(array, planned.shard);
     if (!shard) catalog.check_missing_chunk(array, array.key_of_shard(planned.shard));
+    if (shard) wants_.objects[number] = shard->object;
     try {
       for (std::uint32_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c) {
-        const StoredChunk stored =
-            shard ? find_stored_chunk(array, *shard, plan_.chunks[c].index_in_shard) : StoredChunk{.missing = true};
-        wants_.chunks.push_back({.place = {stored.offset, stored.bytes, stored.missing}, .object = number});
-        if (shard) wants_.objects[number] = shard->object;
+        const ChunkPlace place = place_of_chunk(array, shard.get(), plan_.chunks[c].index_in_shard);
+        wants_.chunks.push_back({.place = place, .object = number});
       }
     } catch (Error& error) {
       throw error.at_uri(array.uri()).at_store(array.store()->name()).at_key(shard->key);

@@ -96,8 +96,8 @@ void ObjectWants::locate(std::shared_ptr<Object> object) {
     if (objects.empty() || objects.back() != shard.object) objects.push_back(shard.object);
     wants_.chunks[chunk].object = static_cast<std::uint32_t>(objects.size() - 1);
     try {
-      const auto at = find_stored_chunk(array(), shard, wanted_->number(chunk) % array().chunks_per_shard());
-      wants_.chunks[chunk].place = {at.offset, at.bytes, at.missing};
+      const std::size_t index = wanted_->number(chunk) % array().chunks_per_shard();
+      wants_.chunks[chunk].place = place_of_chunk(array(), &shard, index);
     } catch (Error& error) {
       throw name_chunk(error, chunk);
     }

@@ -182,7 +182,7 @@ class VerifySink final : public Job,
  private:
   const Array& array() const noexcept { return job_->array->array(); }
   void open_shard();
-  void locate(std::size_t chunk, const Shard& shard);
+  void locate(std::size_t chunk, const Shard* shard);
   std::string key_of(std::size_t chunk) const { return array().key_of_shard(array().shard_of_chunk(at_[chunk])); }
   void fail_shard(std::int64_t place, const Error& error) noexcept;
   void count_good(std::span<const std::byte> packed) noexcept;
@@ -233,18 +233,15 @@ void VerifySink::open_shard() {
     const auto chunk = job_->array->chunk_at(place);
     if (!chunk) continue;
     at_.push_back(*chunk);
-    wants_.chunks.push_back({.place = {.missing = !shard}, .object = number});
-    if (shard) locate(at_.size() - 1, *shard);
+    wants_.chunks.push_back({.object = number});
+    locate(at_.size() - 1, shard.get());
     if (wants_.chunks.back().place.missing) job_->add([](VerifyReport& report) { ++report.missing; });
   }
 }
 
-void VerifySink::locate(std::size_t chunk, const Shard& shard) {
+void VerifySink::locate(std::size_t chunk, const Shard* shard) {
   ChunkPlace& place = wants_.chunks[chunk].place;
-  const auto failure = failure_of([&] {
-    const StoredChunk stored = find_stored_chunk(array(), shard, array().index_in_shard(at_[chunk]));
-    place = {stored.offset, stored.bytes, stored.missing};
-  });
+  const auto failure = failure_of([&] { place = place_of_chunk(array(), shard, array().index_in_shard(at_[chunk])); });
   if (!failure) return;
   place.failed = true;
   fail_chunk(chunk, *failure);
