@@ -4,7 +4,6 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/mixed.h"
 #include "damacy/fetch/readers.h"
-#include "damacy/plan/destination.h"
 #include "damacy/zarr/shard.h"
 
 namespace damacy {
@@ -147,70 +146,30 @@ ChunkPlace ChunkTasks::locate(std::size_t shard, const PlannedChunk& chunk) cons
   return place_of_chunk(array_of(shard), shards_[shard].get(), chunk.index_in_shard);
 }
 
-Dims ChunkTasks::coordinates_of(std::size_t chunk) const {
-  return chunk_coordinates(array_of(shard_of(chunk)), plan_.chunks[chunk].number);
-}
-
-Box ChunkTasks::box_of(std::size_t chunk) const {
-  return array_of(shard_of(chunk)).box_of_chunk(coordinates_of(chunk));
-}
-
-std::int64_t ChunkTasks::elements_of(std::uint32_t part, std::size_t chunk) const {
-  const PlannedPart& planned = job_->parts()[part];
-  if (planned.placing != nullptr) return planned.placing->elements(coordinates_of(chunk));
-  return *product(intersect(planned.box, box_of(chunk)).extents().span());
-}
-
 std::int64_t ChunkTasks::count_uses(std::size_t chunk) const noexcept {
+  const ChunkInArray of = in_array(chunk);
   std::int64_t uses = 0;
-  for (const std::uint32_t part : parts_of(chunk)) {
-    const PartPlacing* const placing = job_->parts()[part].placing.get();
-    uses += placing == nullptr                  ? 1
-            : plan_.chunks[chunk].is_constant() ? placing->constant_copies()
-                                                : placing->copies(coordinates_of(chunk));
-  }
+  for (const std::uint32_t number : parts_of(chunk)) uses += count_copies(part(number), of);
   return uses;
 }
 
 std::vector<ByteRange> ChunkTasks::needed_bytes(std::size_t chunk) const {
-  const Array& array = array_of(shard_of(chunk));
-  if (with_.verify == Verify::whole && !array.metadata().codecs.is_raw())
-    return {{0, static_cast<std::uint64_t>(array.metadata().chunk_bytes())}};
-  const Dims at = coordinates_of(chunk);
-  const Box box = array.box_of_chunk(at);
+  const ArrayMetadata& metadata = metadata_of(chunk);
+  if (with_.verify == Verify::whole && !metadata.codecs.is_raw())
+    return {{0, static_cast<std::uint64_t>(metadata.chunk_bytes())}};
+  const ChunkInArray of = in_array(chunk);
   std::vector<ByteRange> ranges;
   ranges.reserve(parts_of(chunk).size());
-  for (const std::uint32_t part : parts_of(chunk)) {
-    const PlannedPart& planned = job_->parts()[part];
-    ranges.push_back(planned.placing != nullptr ? planned.placing->bytes_of(at, array.chunk_strides())
-                                                : bytes_of(array, box, intersect(planned.box, box)));
-  }
+  for (const std::uint32_t number : parts_of(chunk)) ranges.push_back(bytes_needed(part(number), of));
   if (ranges.size() > 1) merge_ranges(ranges);
   return ranges;
 }
 
 void ChunkTasks::visit_uses(std::size_t chunk, From from, const std::function<void(const Use&)>& visit) const {
-  const Array& array = array_of(shard_of(chunk));
-  const bool is_stored = from == From::chunk;
-  const bool swaps = is_stored && array.metadata().swap_bytes;
-  const bool is_constant = plan_.chunks[chunk].is_constant();
-  const Dims at = is_constant ? Dims{} : coordinates_of(chunk);
-  const Box box = is_constant ? Box{} : array.box_of_chunk(at);
-  for (const std::uint32_t part : parts_of(chunk)) {
-    if (const PartPlacing* const placing = job_->parts()[part].placing.get()) {
-      const std::int64_t to = job_->layout().begin_of(part);
-      const auto visit_one = [&](const BlockCopy& copy) { visit({part, copy}); };
-      if (is_constant)
-        placing->for_constants(to, visit_one);
-      else
-        placing->for_copies(at, is_stored ? array.chunk_strides() : Dims(at.size(), 0), swaps, to, visit_one);
-      continue;
-    }
-    const CopyOp op{array.metadata().dtype, job_->dtype_of(part), swaps};
-    const BoxMemory to = job_->box_of(part);
-    const Box used = intersect(to.box, box);
-    visit({part, is_stored ? copy_of_box(array, box, used, to, op) : fill_of_box(used, to, op)});
-  }
+  const ChunkInArray of = in_array(chunk);
+  for (const std::uint32_t number : parts_of(chunk))
+    for_copies(part(number), of, {job_->box_of(number), job_->dtype_of(number), from == From::fill},
+               [&](const BlockCopy& copy) { visit({number, copy}); });
 }
 
 std::span<const std::byte> ChunkTasks::fill_of(std::size_t chunk) const {
@@ -242,7 +201,8 @@ std::int64_t ChunkTasks::bytes_placed(std::size_t chunk, std::int64_t elements) 
   const std::span<const std::uint32_t> parts = parts_of(chunk);
   if (job_->layout().arrays().size() == 1) return elements * bytes_of_element(parts.front());
   std::int64_t bytes = 0;
-  for (const std::uint32_t part : parts) bytes += elements_of(part, chunk) * bytes_of_element(part);
+  const ChunkInArray of = in_array(chunk);
+  for (const std::uint32_t number : parts) bytes += count_elements(part(number), of) * bytes_of_element(number);
   return bytes;
 }
 
@@ -256,7 +216,7 @@ void ChunkTasks::fail_chunk(std::size_t chunk, const Error& error) noexcept {
                full.at_uri(array.uri()).at_store(array.store()->name());
                if (plan_.chunks[chunk].is_constant()) return;
                full.at_key(array.key_of_shard(plan_.shards[shard].shard)).in_shard(!array.metadata().shards.empty());
-               full.at_chunk(as_vector(coordinates_of(chunk)));
+               full.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[chunk].number)));
                if (stored.bytes > 0) full.at_bytes(stored.offset, stored.offset + stored.bytes);
              }));
 }

@@ -16,6 +16,7 @@
 #include "damacy/device/arena.h"
 #include "damacy/fetch/wanted_chunks.h"
 #include "damacy/plan/batch_plan.h"
+#include "damacy/plan/part_copies.h"
 #include "damacy/store/engine.h"
 #include "damacy/zarr/catalog.h"
 
@@ -140,9 +141,8 @@ class ChunkTasks final : public Job,
   std::span<const std::uint32_t> parts_of(std::size_t chunk) const {
     return std::span(plan_.uses).subspan(plan_.chunks[chunk].first_use, plan_.chunks[chunk].use_count);
   }
-  Dims coordinates_of(std::size_t chunk) const;
-  Box box_of(std::size_t chunk) const;
-  std::int64_t elements_of(std::uint32_t part, std::size_t chunk) const;
+  const PlannedPart& part(std::uint32_t number) const noexcept { return job_->parts()[number]; }
+  ChunkInArray in_array(std::size_t chunk) const { return {array_of(shard_of(chunk)), plan_.chunks[chunk].number}; }
   std::int64_t bytes_placed(std::size_t chunk, std::int64_t elements) const noexcept;
   ChunkPlace locate(std::size_t shard, const PlannedChunk& chunk) const;
   void fail_parts(std::size_t chunk, const Error& error) noexcept;  // those that want it

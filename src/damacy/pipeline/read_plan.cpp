@@ -8,7 +8,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/fetch/chunk_reads.h"
 #include "damacy/pipeline/admission.h"
-#include "damacy/plan/destination.h"
+#include "damacy/plan/part_copies.h"
 #include "damacy/zarr/catalog.h"
 #include "damacy/zarr/shard.h"
 
@@ -25,16 +25,11 @@ class PlannedChunks {
     wants_.arrays = {&part.array->metadata()};
     wants_.objects.resize(plan_.shards.size());
     for (std::uint32_t s = 0; s < plan_.shards.size(); ++s) locate(s, catalog);
-    choose_parts(wants_, [this](std::size_t chunk) { return needed_bytes(chunk); });
+    choose_parts(wants_, [this](std::size_t chunk) { return std::vector{needed(chunk)}; });
   }
 
   const Wants& wants() const noexcept { return wants_; }
-  std::vector<ByteRange> needed_bytes(std::size_t chunk) const {
-    const Dims at = coordinates(chunk);
-    if (part_.placing != nullptr) return {part_.placing->bytes_of(at, part_.array->chunk_strides())};
-    const Box box = part_.array->box_of_chunk(at);
-    return {bytes_of(*part_.array, box, intersect(part_.box, box))};
-  }
+  ByteRange needed(std::size_t chunk) const { return bytes_needed(part_, {*part_.array, plan_.chunks[chunk].number}); }
   std::string key_of(std::size_t chunk) const {
     return part_.array->key_of_shard(plan_.shards[wants_.chunks[chunk].object].shard);
   }
@@ -116,7 +111,7 @@ class Planner {
                             {chunks.coordinates(chunk)}});
     };
     if (!part_.array->metadata().codecs.is_raw()) return add({0, where.bytes}, true);
-    for (const ByteRange& range : chunks.needed_bytes(chunk)) add(range, false);
+    add(chunks.needed(chunk), false);
   }
 
   const PlannedPart& part_;
