@@ -32,7 +32,7 @@ class RequestSuite : public ::testing::Test {
     request = fixture.make(wanted);
     task.end();
   }
-  std::size_t count() const { return wanted->groups().front().count; }
+  std::size_t count() const { return wanted->wants().chunks.size(); }
   // The request ends, and with it the job.
   std::vector<std::byte> end() {
     EXPECT_FALSE(wanted->is_settled());

@@ -20,11 +20,7 @@ template <class Fixture>
 class WantedChunksSuite : public ::testing::Test {
  protected:
   using From = WantedChunks::From;
-  static std::size_t count(const WantedChunks& chunks) {
-    std::size_t count = 0;
-    for (const LocatedChunks::Group& group : chunks.groups()) count += group.count;
-    return count;
-  }
+  static std::size_t count(const WantedChunks& chunks) { return chunks.wants().chunks.size(); }
   // The first and the last byte of an element that a copy touches; `side`: its strides.
   static ByteRange span_of(const BlockCopy& copy, std::int64_t offset, std::int64_t CopyAxis::* side,
                            std::size_t element) {
@@ -37,16 +33,19 @@ class WantedChunksSuite : public ::testing::Test {
 
 TYPED_TEST_SUITE_P(WantedChunksSuite);
 
-TYPED_TEST_P(WantedChunksSuite, groups_have_every_chunk_once) {
+TYPED_TEST_P(WantedChunksSuite, chunks_lie_in_their_objects_and_those_of_one_follow_one_another) {
   const auto chunks = this->fixture.make();
-  std::vector<int> seen(this->count(*chunks), 0);
-  ASSERT_GE(seen.size(), 2u);
-  for (const LocatedChunks::Group& group : chunks->groups())
-    for (std::uint32_t c = group.first; c < group.first + group.count; ++c) {
-      ASSERT_LT(c, seen.size());
-      ++seen[c];
-    }
-  EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
+  const Wants& wants = chunks->wants();
+  ASSERT_GE(wants.chunks.size(), 2u);
+  std::uint32_t last = 0;
+  for (const Want& want : wants.chunks) {
+    ASSERT_LT(want.array, wants.arrays.size());
+    ASSERT_LT(want.object, wants.objects.size());
+    EXPECT_GE(want.object, last);
+    last = want.object;
+    ASSERT_FALSE(want.place.missing || want.place.failed);
+    EXPECT_LE(want.place.offset + want.place.bytes, wants.objects[want.object]->stamp().size);
+  }
 }
 
 TYPED_TEST_P(WantedChunksSuite, the_bytes_that_are_needed_are_sorted_in_the_chunk_and_have_every_use) {
@@ -129,7 +128,7 @@ TYPED_TEST_P(WantedChunksSuite, an_open_task_keeps_the_job) {
   second.end();
 }
 
-REGISTER_TYPED_TEST_SUITE_P(WantedChunksSuite, groups_have_every_chunk_once,
+REGISTER_TYPED_TEST_SUITE_P(WantedChunksSuite, chunks_lie_in_their_objects_and_those_of_one_follow_one_another,
                             the_bytes_that_are_needed_are_sorted_in_the_chunk_and_have_every_use,
                             uses_are_counted_and_go_to_places_of_their_own_in_the_destination,
                             a_chunk_that_is_missing_is_one_element_that_goes_to_the_same_places,

@@ -46,6 +46,7 @@ class NotedObject final : public Object {
                    std::span<const StoredPiece>) noexcept override {
     kept.push_back({offset, offset + read.size()});
   }
+  Nearness nearness(const StoredPiece&) noexcept override { return near; }
   bool forget_piece(const StoredPiece&) noexcept override {
     if (in_store.empty()) return false;
     bytes_ = std::exchange(in_store, {});
@@ -59,6 +60,7 @@ class NotedObject final : public Object {
   std::vector<ByteRange> damaged;
   bool holds = false;           // its bytes are in memory anyway
   std::vector<ByteRange> kept;  // by keep_pieces()
+  Nearness near = Nearness::far;
   std::function<void()> during_read;
   ChunkBytes in_store;  // what is read once a piece was forgotten; empty: it keeps nothing
 
@@ -144,20 +146,22 @@ class FakeChunks final : public Job, public WantedChunks, public std::enable_sha
     std::size_t out = 0;
     for (const FakeChunk& chunk : chunks_) {
       object.resize(object.size() + with.gap);
-      places_.push_back({object.size(), chunk.stored.size(), chunk.missing, chunk.failed});
+      wants_.chunks.push_back({.place = {object.size(), chunk.stored.size(), chunk.missing, chunk.failed}});
       object.insert(object.end(), chunk.stored.begin(), chunk.stored.end());
       for (const ByteRange& need : chunk.needs) {
         parts_.push_back(out);
         out += need.size();
       }
     }
-    object_ = std::make_shared<NotedObject>(std::move(object));
+    wants_.objects = {std::make_shared<NotedObject>(std::move(object))};
+    wants_.arrays = {&metadata_};
+    choose_parts(wants_, [this](std::size_t chunk) { return FakeChunks::needed_bytes(chunk); });
     to_ = with.to ? with.to : std::make_shared<FakeDestination>(with.alloc, out);
     failures_.resize(chunks_.size());
   }
 
   // What a test sees.
-  NotedObject& object() const noexcept { return *static_cast<NotedObject*>(object_.get()); }
+  NotedObject& object() const noexcept { return *static_cast<NotedObject*>(wants_.objects.front().get()); }
   FakeDestination& to() const noexcept { return *to_; }
   const FakeChunk& chunk(std::size_t number) const noexcept { return chunks_[number]; }
   std::vector<Error> failures_of(std::size_t chunk) const {
@@ -196,24 +200,17 @@ class FakeChunks final : public Job, public WantedChunks, public std::enable_sha
     return decodes_;
   }
   int decoded() const noexcept { return decoded_; }
-  std::optional<Error> unwanted;  // what check_wanted() throws
-  std::optional<Nearness> near;
-  std::optional<bool> in_part;  // whether chunks are worth reading partially; empty: as usual
+  std::optional<Error> unwanted;     // what check_wanted() throws
+  void read_in_part(bool in_part) {  // in place of what is worth it
+    for (Want& chunk : wants_.chunks) chunk.in_part = in_part;
+  }
 
   // Of WantedChunks.
-  std::vector<Group> groups() const override { return {{0, static_cast<std::uint32_t>(chunks_.size())}}; }
-  const ChunkPlace& where(std::size_t chunk) const override { return places_[chunk]; }
-  const ArrayMetadata& metadata_of(std::size_t) const override { return metadata_; }
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override {
     std::vector<ByteRange> ranges = chunks_[chunk].needs;
     merge_ranges(ranges);
     return ranges;
   }
-  bool worth_reading_partially(std::size_t chunk) const override {
-    return in_part ? *in_part : WantedChunks::worth_reading_partially(chunk);
-  }
-  Nearness nearness(std::size_t chunk) const override { return near ? *near : WantedChunks::nearness(chunk); }
-  const std::shared_ptr<Object>& object_with(std::size_t) const override { return object_; }
   StatsBoard& board() const noexcept override { return board_; }
   Task<Job> new_task() noexcept override { return Task<Job>(shared_from_this()); }
   void check_wanted() const override {
@@ -267,9 +264,7 @@ class FakeChunks final : public Job, public WantedChunks, public std::enable_sha
   const std::vector<FakeChunk> chunks_;
   const std::uint32_t first_part_;
   std::vector<std::size_t> parts_;  // where they begin
-  std::vector<ChunkPlace> places_;
   ArrayMetadata metadata_;
-  std::shared_ptr<Object> object_;
   std::shared_ptr<FakeDestination> to_;
   mutable StatsBoard board_;
   std::atomic<int> open_reads_{0}, ended_elsewhere_{0}, decoded_{0};

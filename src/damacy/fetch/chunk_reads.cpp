@@ -36,11 +36,11 @@ void add_runs(PiecesOfObject& of, ChunkReads& reads) {
   }
 }
 
-// Collects the chunks of objects that are parts of others, until all groups are known.
+// Collects the chunks of objects that are parts of others, until all are known.
 class PiecesOfWholes {
  public:
-  void add(const LocatedChunks& chunks, const WholeObject& whole, const PiecesOfObject& part) {
-    const auto array = reinterpret_cast<std::uintptr_t>(&chunks.metadata_of(part.pieces.front().id));
+  void add(const ArrayMetadata& of, const WholeObject& whole, const PiecesOfObject& part) {
+    const auto array = reinterpret_cast<std::uintptr_t>(&of);
     const Stamp& stamp = whole.object->stamp();
     const Key key{reinterpret_cast<std::uintptr_t>(whole.id),   array, stamp.device, stamp.inode, stamp.size,
                   static_cast<std::uint64_t>(stamp.modified_ns)};
@@ -60,46 +60,51 @@ class PiecesOfWholes {
   std::vector<PiecesOfObject> wholes_;
 };
 
-// Chunks that are near are read by themselves: the others ask another machine.
-void add_reads(const LocatedChunks& chunks, const LocatedChunks::Group& group,
+// The chunks of one object, [first, end). Those that are near are read by themselves: the others ask another machine.
+void add_reads(const Wants& wants, std::uint32_t first, std::uint32_t end,
                const std::function<bool(std::uint32_t)>& elsewhere, PiecesOfWholes& wholes, ChunkReads& reads) {
   PiecesOfObject near{.nearness = Nearness::near}, others;
-  for (std::uint32_t c = group.first; c < group.first + group.count; ++c) {
-    const ChunkPlace& where = chunks.where(c);
+  const std::shared_ptr<Object>& object = wants.object_with(first);
+  for (std::uint32_t c = first; c < end; ++c) {
+    const ChunkPlace& where = wants.where(c);
     if (where.failed) continue;
     if (where.missing) {
       reads.missing.push_back(c);
       continue;
     }
     if (elsewhere(c)) continue;
-    const Nearness nearness = chunks.nearness(c);
+    const Nearness nearness = object->nearness({where.offset, where.bytes});
     if (nearness == Nearness::wanted) others.nearness = nearness;
     if (nearness == Nearness::near)
       near.pieces.push_back({where.offset, where.bytes, c});
-    else if (nearness == Nearness::far && chunks.worth_reading_partially(c))
+    else if (nearness == Nearness::far && wants.chunks[c].in_part)
       reads.partial.push_back(c);
     else
       others.pieces.push_back({where.offset, where.bytes, c});
   }
   add_runs(near, reads);
   if (others.pieces.empty()) return;
-  others.shape = chunks.read_shape(others.pieces.front().id);
-  if (const auto whole = chunks.whole_of(others.pieces.front().id)) return wholes.add(chunks, *whole, others);
+  others.shape = object->read_shape();
+  if (const auto whole = object->whole()) return wholes.add(wants.metadata_of(first), *whole, others);
   add_runs(others, reads);
 }
 
 }  // namespace
 
-ChunkReads find_reads(const LocatedChunks& chunks, const std::function<bool(std::uint32_t)>& elsewhere) {
+ChunkReads find_reads(const Wants& wants, const std::function<bool(std::uint32_t)>& elsewhere) {
   ChunkReads reads;
   PiecesOfWholes wholes;
-  for (const LocatedChunks::Group& group : chunks.groups()) add_reads(chunks, group, elsewhere, wholes, reads);
+  const auto count = static_cast<std::uint32_t>(wants.chunks.size());
+  for (std::uint32_t first = 0, end = 0; first < count; first = end) {
+    while (end < count && wants.chunks[end].object == wants.chunks[first].object) ++end;
+    add_reads(wants, first, end, elsewhere, wholes, reads);
+  }
   wholes.add_runs_to(reads);
   return reads;
 }
 
-ChunkRun run_of_chunk(const LocatedChunks& chunks, std::uint32_t chunk) {
-  return {chunks.where(chunk).offset, chunks.where(chunk).bytes, {chunk}, {0}};
+ChunkRun run_of_chunk(const Wants& wants, std::uint32_t chunk) {
+  return {wants.where(chunk).offset, wants.where(chunk).bytes, {chunk}, {0}};
 }
 
 DecodeResult decode_chunk(FetchedChunks& chunks, std::size_t chunk, std::span<const std::byte> packed,

@@ -24,7 +24,7 @@ struct ChunkRun {
   Nearness nearness = Nearness::far;  // of all chunks; those that are wanted may be in a run with others
   std::shared_ptr<Object> whole{};    // what is read; null: the object of the chunks
 };
-[[nodiscard]] ChunkRun run_of_chunk(const LocatedChunks& chunks, std::uint32_t chunk);
+[[nodiscard]] ChunkRun run_of_chunk(const Wants& wants, std::uint32_t chunk);
 
 struct ChunkReads {
   std::vector<ChunkRun> runs;
@@ -33,8 +33,7 @@ struct ChunkReads {
 };
 // Leaves out chunks that failed, and chunks to be read for which `elsewhere` is true.
 [[nodiscard]] ChunkReads find_reads(
-    const LocatedChunks& chunks,
-    const std::function<bool(std::uint32_t)>& elsewhere = [](std::uint32_t) { return false; });
+    const Wants& wants, const std::function<bool(std::uint32_t)>& elsewhere = [](std::uint32_t) { return false; });
 
 // Memory that a read fills.
 struct ReadBuffer {

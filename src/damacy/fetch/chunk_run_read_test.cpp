@@ -36,7 +36,7 @@ struct HostFixture {
 };
 
 ChunkRun run_of_all(const FakeChunks& chunks) {
-  ChunkReads reads = find_reads(chunks);
+  ChunkReads reads = find_reads(chunks.wants());
   EXPECT_EQ(reads.runs.size(), 1u);
   return reads.runs.front();
 }
@@ -69,7 +69,7 @@ struct RawPartFixture : PartFixture {
 struct OpeningFixture : RunFixture {
   std::unique_ptr<Request> make(const std::shared_ptr<FakeChunks>& chunks) {
     return std::make_unique<OpeningRead>(
-        *readers, chunks, [this, chunks] { return OpeningRead::Opened{sink(chunks), find_reads(*chunks)}; });
+        *readers, chunks, [this, chunks] { return OpeningRead::Opened{sink(chunks), find_reads(chunks->wants())}; });
   }
   std::shared_ptr<Readers> readers = std::make_shared<Readers>(
       ThreadCounts{.readers = 1, .readers_at_once = 1, .blocking = 1}, std::make_shared<SteadyClock>());
@@ -300,12 +300,12 @@ TEST_F(ReadsTest, a_head_that_is_no_packed_chunk_fails_it) {
 
 TEST(FindReads, chunks_near_each_other_are_one_read_up_to_a_gap_and_a_size) {
   const auto near = FakeChunks::make({raw_chunk(1000, {{0, 1}}), raw_chunk(1000, {{0, 1}})}, {.gap = 4096});
-  EXPECT_EQ(find_reads(*near).runs.size(), 1u);
+  EXPECT_EQ(find_reads(near->wants()).runs.size(), 1u);
   const auto far = FakeChunks::make({raw_chunk(1000, {{0, 1}}), raw_chunk(1000, {{0, 1}})}, {.gap = 4097});
-  EXPECT_EQ(find_reads(*far).runs.size(), 2u);
+  EXPECT_EQ(find_reads(far->wants()).runs.size(), 2u);
   constexpr std::size_t kHalf = 512 << 10;
   std::vector<FakeChunk> halves(3, raw_chunk(kHalf, {{0, kHalf}}));
-  const auto reads = find_reads(*FakeChunks::make(halves));
+  const auto reads = find_reads(FakeChunks::make(halves)->wants());
   ASSERT_EQ(reads.runs.size(), 2u);  // of 1 MiB, and the rest
   EXPECT_EQ(reads.runs[0].chunks.size(), 2u);
 }
@@ -315,7 +315,7 @@ TEST(FindReads, little_of_a_large_chunk_is_read_in_part_and_much_of_it_or_a_smal
   const auto parts = [](std::size_t bytes, std::uint64_t needed, CodecChain codecs = {}) {
     auto chunk = codecs.is_raw() ? raw_chunk(bytes, {{0, needed}}) : blosc_chunk(bytes, {{0, needed}}, 16'384);
     chunk.stored.resize(bytes);
-    return find_reads(*FakeChunks::make({chunk}, {.codecs = std::move(codecs)})).partial.size();
+    return find_reads(FakeChunks::make({chunk}, {.codecs = std::move(codecs)})->wants()).partial.size();
   };
   EXPECT_EQ(parts(kLarge, kLarge / 4 * 3), 1u);
   EXPECT_EQ(parts(kLarge, kLarge / 4 * 3 + 1), 0u);
@@ -329,7 +329,7 @@ TEST(FindReads, missing_chunks_are_listed_failed_ones_are_not_and_what_is_elsewh
   chunks[0].missing = true;
   chunks[1].failed = true;
   std::vector<std::uint32_t> asked;
-  const ChunkReads reads = find_reads(*FakeChunks::make(chunks), [&](std::uint32_t chunk) {
+  const ChunkReads reads = find_reads(FakeChunks::make(chunks)->wants(), [&](std::uint32_t chunk) {
     asked.push_back(chunk);
     return chunk == 3;
   });
@@ -344,8 +344,8 @@ TEST(FindReads, a_chunk_that_a_cache_has_or_wants_is_not_read_in_part) {
   constexpr std::size_t kLarge = 600 << 10;
   for (const Nearness nearness : {Nearness::near, Nearness::wanted}) {
     const auto chunks = FakeChunks::make({raw_chunk(kLarge, {{0, 1}})});
-    chunks->near = nearness;
-    const ChunkReads reads = find_reads(*chunks);
+    chunks->object().near = nearness;
+    const ChunkReads reads = find_reads(chunks->wants());
     EXPECT_TRUE(reads.partial.empty());
     ASSERT_EQ(reads.runs.size(), 1u);
     EXPECT_EQ(reads.runs[0].nearness, nearness);

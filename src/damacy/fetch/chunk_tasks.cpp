@@ -4,7 +4,6 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/mixed.h"
 #include "damacy/fetch/readers.h"
-#include "damacy/plan/destination.h"
 #include "damacy/zarr/shard.h"
 
 namespace damacy {
@@ -34,12 +33,13 @@ ChunkTasks::ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, Wit
       with_(std::move(with)),
       announcement_(std::move(announcement)),
       shards_(plan_.shards.size()),
-      shard_failed_(plan_.shards.size(), 0),
-      where_(plan_.chunks.size()),
-      shard_of_chunk_(plan_.chunks.size()) {
+      shard_failed_(plan_.shards.size(), 0) {
+  wants_.objects.resize(plan_.shards.size());
+  for (const Array* const array : plan_.arrays) wants_.arrays.push_back(&array->metadata());
+  wants_.chunks.reserve(plan_.chunks.size());
   for (std::uint32_t s = 0; s < plan_.shards.size(); ++s)
     for (std::uint32_t c = 0; c < plan_.shards[s].chunk_count; ++c)
-      shard_of_chunk_[plan_.shards[s].first_chunk + c] = s;
+      wants_.chunks.push_back({{}, plan_.shards[s].array, s});
 }
 
 // A chunk without a shard is asked for as a whole: encoded it is hardly larger than decoded, by less than what codecs
@@ -111,12 +111,16 @@ void ChunkTasks::fail_opening(std::size_t shard, const Error& why) noexcept {
 
 void ChunkTasks::find_chunks() {
   shards_done_ = true;
+  for (std::size_t s = 0; s < shards_.size(); ++s)
+    if (shards_[s]) wants_.objects[s] = shards_[s]->object;
   for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
-    if (const auto failure = failure_of([&] { where_[c] = locate(shard_of_chunk_[c], plan_.chunks[c]); })) {
-      where_[c].failed = true;
+    ChunkPlace& place = wants_.chunks[c].place;
+    if (const auto failure = failure_of([&] { place = locate(shard_of(c), plan_.chunks[c]); })) {
+      place.failed = true;
       fail_chunk(c, *failure);
     }
   }
+  choose_parts(wants_, [this](std::size_t chunk) { return needed_bytes(chunk); });
 }
 
 // Of an array only the place counts: two versions of it are one set of chunks.
@@ -131,90 +135,41 @@ void ChunkTasks::count_wanted(bool parts) const {
       }
       const auto decoded = static_cast<std::uint64_t>(array->metadata().chunk_bytes());
       for (std::size_t c = shard.first_chunk; c < shard.first_chunk + shard.chunk_count; ++c)
-        if (!where_[c].missing && !where_[c].failed && (parts || !worth_reading_partially(c)))
-          reuse.add(mixed(hash + mixed(static_cast<std::uint64_t>(plan_.chunks[c].number))), where_[c].bytes, decoded);
+        if (!where(c).missing && !where(c).failed && (parts || !wants_.chunks[c].in_part))
+          reuse.add(mixed(hash + mixed(static_cast<std::uint64_t>(plan_.chunks[c].number))), where(c).bytes, decoded);
     }
   });
 }
 
-ChunkTasks::Where ChunkTasks::locate(std::size_t shard, const PlannedChunk& chunk) const {
+ChunkPlace ChunkTasks::locate(std::size_t shard, const PlannedChunk& chunk) const {
   if (shard_failed_[shard]) return {.failed = true};
-  if (!shards_[shard]) return {.missing = true};
-  const StoredChunk stored = find_stored_chunk(array_of(shard), *shards_[shard], chunk.index_in_shard);
-  return {stored.offset, stored.bytes, stored.missing};
-}
-
-std::vector<LocatedChunks::Group> ChunkTasks::groups() const {
-  std::vector<Group> groups;
-  groups.reserve(plan_.shards.size());
-  for (const PlannedShard& shard : plan_.shards) groups.push_back({shard.first_chunk, shard.chunk_count});
-  return groups;
-}
-
-Dims ChunkTasks::coordinates_of(std::size_t chunk) const {
-  return chunk_coordinates(array_of(shard_of_chunk_[chunk]), plan_.chunks[chunk].number);
-}
-
-Box ChunkTasks::box_of(std::size_t chunk) const {
-  return array_of(shard_of_chunk_[chunk]).box_of_chunk(coordinates_of(chunk));
-}
-
-std::int64_t ChunkTasks::elements_of(std::uint32_t part, std::size_t chunk) const {
-  const PlannedPart& planned = job_->parts()[part];
-  if (planned.placing != nullptr) return planned.placing->elements(coordinates_of(chunk));
-  return *product(intersect(planned.box, box_of(chunk)).extents().span());
+  return place_of_chunk(array_of(shard), shards_[shard].get(), chunk.index_in_shard);
 }
 
 std::int64_t ChunkTasks::count_uses(std::size_t chunk) const noexcept {
+  const ChunkInArray of = in_array(chunk);
   std::int64_t uses = 0;
-  for (const std::uint32_t part : parts_of(chunk)) {
-    const PartPlacing* const placing = job_->parts()[part].placing.get();
-    uses += placing == nullptr                  ? 1
-            : plan_.chunks[chunk].is_constant() ? placing->constant_copies()
-                                                : placing->copies(coordinates_of(chunk));
-  }
+  for (const std::uint32_t number : parts_of(chunk)) uses += count_copies(part(number), of);
   return uses;
 }
 
 std::vector<ByteRange> ChunkTasks::needed_bytes(std::size_t chunk) const {
-  const Array& array = array_of(shard_of_chunk_[chunk]);
-  if (with_.verify == Verify::whole && !array.metadata().codecs.is_raw())
-    return {{0, static_cast<std::uint64_t>(array.metadata().chunk_bytes())}};
-  const Dims at = coordinates_of(chunk);
-  const Box box = array.box_of_chunk(at);
+  const ArrayMetadata& metadata = metadata_of(chunk);
+  if (with_.verify == Verify::whole && !metadata.codecs.is_raw())
+    return {{0, static_cast<std::uint64_t>(metadata.chunk_bytes())}};
+  const ChunkInArray of = in_array(chunk);
   std::vector<ByteRange> ranges;
   ranges.reserve(parts_of(chunk).size());
-  for (const std::uint32_t part : parts_of(chunk)) {
-    const PlannedPart& planned = job_->parts()[part];
-    ranges.push_back(planned.placing != nullptr ? planned.placing->bytes_of(at, array.chunk_strides())
-                                                : bytes_of(array, box, intersect(planned.box, box)));
-  }
+  for (const std::uint32_t number : parts_of(chunk)) ranges.push_back(bytes_needed(part(number), of));
   if (ranges.size() > 1) merge_ranges(ranges);
   return ranges;
 }
 
 void ChunkTasks::visit_uses(std::size_t chunk, From from, const std::function<void(const Use&)>& visit) const {
-  const Array& array = array_of(shard_of_chunk_[chunk]);
-  const bool is_stored = from == From::chunk;
-  const bool swaps = is_stored && array.metadata().swap_bytes;
-  const bool is_constant = plan_.chunks[chunk].is_constant();
-  const Dims at = is_constant ? Dims{} : coordinates_of(chunk);
-  const Box box = is_constant ? Box{} : array.box_of_chunk(at);
-  for (const std::uint32_t part : parts_of(chunk)) {
-    if (const PartPlacing* const placing = job_->parts()[part].placing.get()) {
-      const std::int64_t to = job_->layout().begin_of(part);
-      const auto visit_one = [&](const BlockCopy& copy) { visit({part, copy}); };
-      if (is_constant)
-        placing->for_constants(to, visit_one);
-      else
-        placing->for_copies(at, is_stored ? array.chunk_strides() : Dims(at.size(), 0), swaps, to, visit_one);
-      continue;
-    }
-    const CopyOp op{array.metadata().dtype, job_->dtype_of(part), swaps};
-    const BoxMemory to = job_->box_of(part);
-    const Box used = intersect(to.box, box);
-    visit({part, is_stored ? copy_of_box(array, box, used, to, op) : fill_of_box(used, to, op)});
-  }
+  const ChunkInArray of = in_array(chunk);
+  for (const std::uint32_t number : parts_of(chunk))
+    for_copies(part(number), of, {job_->box_of(number), job_->dtype_of(number), from == From::fill},
+               [&](const BlockCopy& copy) { visit({number, copy}); });
 }
 
 std::span<const std::byte> ChunkTasks::fill_of(std::size_t chunk) const {
@@ -229,7 +184,7 @@ void ChunkTasks::count_decode(StatsBoard::Span time, std::uint64_t encoded, std:
 }
 
 void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode how) noexcept {
-  const Array& array = array_of(shard_of_chunk_[chunk]);
+  const Array& array = array_of(shard_of(chunk));
   place_ns_ += time.count();
   used_bytes_ += elements * static_cast<std::int64_t>(size_of(array.metadata().dtype));
   placed_bytes_ += bytes_placed(chunk, elements);
@@ -246,23 +201,23 @@ std::int64_t ChunkTasks::bytes_placed(std::size_t chunk, std::int64_t elements) 
   const std::span<const std::uint32_t> parts = parts_of(chunk);
   if (job_->layout().arrays().size() == 1) return elements * bytes_of_element(parts.front());
   std::int64_t bytes = 0;
-  for (const std::uint32_t part : parts) bytes += elements_of(part, chunk) * bytes_of_element(part);
+  const ChunkInArray of = in_array(chunk);
+  for (const std::uint32_t number : parts) bytes += count_elements(part(number), of) * bytes_of_element(number);
   return bytes;
 }
 
 void ChunkTasks::fail_chunk(std::size_t chunk, const Error& error) noexcept {
-  const Where& stored = where_[chunk];
-  if (error.status() == Status::decode && stored.bytes > 0 && shards_[shard_of(chunk)])
+  const ChunkPlace& stored = where(chunk);
+  if (error.status() == Status::decode && stored.bytes > 0 && object_with(chunk))
     object_with(chunk)->forget_piece({stored.offset, stored.bytes});  // also those that a device has decoded
   fail_parts(chunk, extended(error, [&](Error& full) {
-               const std::size_t shard = shard_of_chunk_[chunk];
+               const std::size_t shard = shard_of(chunk);
                const Array& array = array_of(shard);
-               const Where& where = where_[chunk];
                full.at_uri(array.uri()).at_store(array.store()->name());
                if (plan_.chunks[chunk].is_constant()) return;
                full.at_key(array.key_of_shard(plan_.shards[shard].shard)).in_shard(!array.metadata().shards.empty());
-               full.at_chunk(as_vector(coordinates_of(chunk)));
-               if (where.bytes > 0) full.at_bytes(where.offset, where.offset + where.bytes);
+               full.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[chunk].number)));
+               if (stored.bytes > 0) full.at_bytes(stored.offset, stored.offset + stored.bytes);
              }));
 }
 
@@ -353,6 +308,7 @@ void ChunkTasks::fail_all(const Error& error) noexcept {
 
 void ChunkTasks::settle() noexcept {
   shards_.clear();
+  wants_.objects.clear();
   expected_.end();
   announcement_.reset();
   const auto record = [&](Metric Stats::* metric, std::int64_t ns, std::int64_t in, std::int64_t out) {

@@ -16,6 +16,7 @@
 #include "damacy/device/arena.h"
 #include "damacy/fetch/wanted_chunks.h"
 #include "damacy/plan/batch_plan.h"
+#include "damacy/plan/part_copies.h"
 #include "damacy/store/engine.h"
 #include "damacy/zarr/catalog.h"
 
@@ -80,7 +81,6 @@ class ChunkTasks final : public Job,
                          public Abandonable,
                          public std::enable_shared_from_this<ChunkTasks> {
  public:
-  using Where = ChunkPlace;
   struct With {
     Readers& readers;
     StatsBoard& board;
@@ -105,17 +105,11 @@ class ChunkTasks final : public Job,
   const BatchPlan& plan() const noexcept { return plan_; }
   StatsBoard& board() const noexcept override { return with_.board; }
   const Array& array_of(std::size_t shard) const { return *plan_.arrays[plan_.shards[shard].array]; }
-  std::size_t shard_of(std::size_t chunk) const { return shard_of_chunk_[chunk]; }
-  std::vector<Group> groups() const override;
-  const Where& where(std::size_t chunk) const override { return where_[chunk]; }
-  const std::shared_ptr<Object>& object_with(std::size_t chunk) const override {
-    return shards_[shard_of(chunk)]->object;
-  }
+  std::size_t shard_of(std::size_t chunk) const { return wants_.chunks[chunk].object; }
   // Of joins and of caches, which add what they keep.
   ChunkKey key_of(std::size_t chunk) const {
     return {array_of(shard_of(chunk)).id(), words_of(object_with(chunk)->stamp()), plan_.chunks[chunk].number};
   }
-  const ArrayMetadata& metadata_of(std::size_t chunk) const override { return array_of(shard_of(chunk)).metadata(); }
   // All of a chunk that has codecs, with Verify::whole.
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
 
@@ -147,11 +141,10 @@ class ChunkTasks final : public Job,
   std::span<const std::uint32_t> parts_of(std::size_t chunk) const {
     return std::span(plan_.uses).subspan(plan_.chunks[chunk].first_use, plan_.chunks[chunk].use_count);
   }
-  Dims coordinates_of(std::size_t chunk) const;
-  Box box_of(std::size_t chunk) const;
-  std::int64_t elements_of(std::uint32_t part, std::size_t chunk) const;
+  const PlannedPart& part(std::uint32_t number) const noexcept { return job_->parts()[number]; }
+  ChunkInArray in_array(std::size_t chunk) const { return {array_of(shard_of(chunk)), plan_.chunks[chunk].number}; }
   std::int64_t bytes_placed(std::size_t chunk, std::int64_t elements) const noexcept;
-  Where locate(std::size_t shard, const PlannedChunk& chunk) const;
+  ChunkPlace locate(std::size_t shard, const PlannedChunk& chunk) const;
   void fail_parts(std::size_t chunk, const Error& error) noexcept;  // those that want it
   bool end_read() noexcept;                                         // true: that was the last
   void check_last_read();
@@ -164,11 +157,9 @@ class ChunkTasks final : public Job,
   With with_;
   std::shared_ptr<const Announcement> announcement_;
   AnnouncedReads expected_;                           // those that the announcement has not
-  std::vector<std::shared_ptr<const Shard>> shards_;  // null: absent
+  std::vector<std::shared_ptr<const Shard>> shards_;  // null: absent. Each is an object of wants_
   std::vector<std::uint8_t> shard_failed_;
   bool shards_done_ = false;  // the planner's: opened or failed, all of them
-  std::vector<Where> where_;  // by chunk of the plan
-  std::vector<std::uint32_t> shard_of_chunk_;
   std::atomic<std::int64_t> open_reads_{1};
 
   std::atomic<std::int64_t> decode_ns_{0}, encoded_bytes_{0}, decoded_bytes_{0};

@@ -44,7 +44,7 @@ class ChunkTasksTest : public testing::PlannedBatches {
     Arena staging(std::make_shared<PageAlloc>(), 1 << 20), scratch(std::make_shared<PageAlloc>(), 1 << 20);
     std::vector<DecodeContext> contexts(1);
     const auto sink = std::make_shared<HostSink>(tasks, DecodeMemory{staging, scratch, contexts});
-    const ChunkReads reads = find_reads(*tasks);
+    const ChunkReads reads = find_reads(tasks->wants());
     for (const ChunkRun& run : reads.runs) {
       ChunkRunRead read(sink, run);
       testing::serve(read);
@@ -114,7 +114,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(Batch, DestinationSuite, BatchFixture);
 
 TEST_F(ChunkTasksTest, chunks_are_those_that_boxes_touch_and_are_where_their_objects_are) {
   plan_boxes({{{0, 0}, {4, 5}}, {{3, 7}, {7, 12}}});
-  EXPECT_EQ(tasks->groups().size(), 5u);  // an object for each chunk
+  EXPECT_EQ(tasks->wants().objects.size(), 5u);  // an object for each chunk
   for (std::size_t c = 0; c < 5; ++c) {
     EXPECT_FALSE(tasks->where(c).missing || tasks->where(c).failed);
     EXPECT_EQ(tasks->where(c).bytes, 32u);
@@ -151,7 +151,7 @@ TEST_F(ChunkTasksTest, an_object_that_does_not_open_fails_its_chunks_alone) {
   plan_boxes({{{0, 0}, {4, 4}}, {{0, 4}, {4, 8}}});
   EXPECT_FALSE(tasks->where(0).failed);
   EXPECT_TRUE(tasks->where(1).failed);
-  EXPECT_TRUE(find_reads(*tasks).missing.empty());
+  EXPECT_TRUE(find_reads(tasks->wants()).missing.empty());
   read_all();
   end();
   ASSERT_TRUE(job->failure());

@@ -1,14 +1,13 @@
-// The chunks that a job wants: the location of their bytes, the decoded bytes that are needed, where the elements go,
-// and the report of the outcome. Batches in production and single reads implement WantedChunks, checks of whole arrays
-// FetchedChunks, plans of reads LocatedChunks. Knows objects, codecs and destinations; not how bytes are read or
-// decoded.
+// The chunks that a job wants: Wants has the location of their bytes; the job says which decoded bytes are needed and
+// where the elements go, and takes the report of the outcome. Batches in production and single reads implement
+// WantedChunks, checks of whole arrays FetchedChunks; plans of reads have only Wants. Knows objects, codecs and
+// destinations; not how bytes are read or decoded.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,48 +20,43 @@
 #include "damacy/store/store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/metadata.h"
+#include "damacy/zarr/shard.h"
 
 namespace damacy {
 
-// Where an encoded chunk lies in its object.
-struct ChunkPlace {
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-  bool missing = false;
-  bool failed = false;
+// A chunk that is wanted.
+struct Want {
+  ChunkPlace place{};
+  std::uint32_t array = 0;   // of Wants::arrays
+  std::uint32_t object = 0;  // of Wants::objects
+  bool in_part = false;      // only what is needed of it is read
 };
 
 // Chunks that were located: all that a planner of reads asks.
-class LocatedChunks {
- public:
-  virtual ~LocatedChunks() = default;
-  // Chunks that lie in one object, `count` from `first` on. Together, all groups have all chunks.
-  struct Group {
-    std::uint32_t first, count;
-  };
-  virtual std::vector<Group> groups() const = 0;
-  virtual const ChunkPlace& where(std::size_t chunk) const = 0;
-  virtual const ArrayMetadata& metadata_of(std::size_t chunk) const = 0;
-  // The byte intervals of the decoded chunk that are needed, sorted and disjoint.
-  virtual std::vector<ByteRange> needed_bytes(std::size_t chunk) const = 0;
-  // Whether little of a big chunk is needed, and its codec supports partial decoding.
-  virtual bool worth_reading_partially(std::size_t chunk) const;
-  // A look-up of the stored chunk: once for each that is to be read.
-  virtual Nearness nearness(std::size_t) const { return Nearness::far; }
-  // Of the object that has the stored chunk.
-  virtual ReadShape read_shape(std::size_t) const { return {}; }
-  virtual std::optional<WholeObject> whole_of(std::size_t) const { return std::nullopt; }
+struct Wants {
+  std::vector<std::shared_ptr<Object>> objects;  // null: absent. One that has several shards may be listed for each
+  std::vector<const ArrayMetadata*> arrays;      // outlive this
+  std::vector<Want> chunks;                      // those of one object follow one another
+
+  const ChunkPlace& where(std::size_t chunk) const { return chunks[chunk].place; }
+  const ArrayMetadata& metadata_of(std::size_t chunk) const { return *arrays[chunks[chunk].array]; }
+  const std::shared_ptr<Object>& object_with(std::size_t chunk) const { return objects[chunks[chunk].object]; }
 };
+// Sets Want::in_part: little of a big chunk is needed, and its codec supports partial decoding. `needed`: as
+// FetchedChunks::needed_bytes(), asked of such chunks. `most_as_stored`: and no more bytes are needed than are stored.
+void choose_parts(Wants& wants, const std::function<std::vector<ByteRange>(std::size_t)>& needed,
+                  bool most_as_stored = false);
 
 // Chunks that are read and decoded: all that a read asks, and the outcome of each chunk.
-class FetchedChunks : public LocatedChunks {
+class FetchedChunks {
  public:
-  virtual const std::shared_ptr<Object>& object_with(std::size_t chunk) const = 0;
-  Nearness nearness(std::size_t chunk) const override {
-    return object_with(chunk)->nearness({where(chunk).offset, where(chunk).bytes});
-  }
-  ReadShape read_shape(std::size_t chunk) const override { return object_with(chunk)->read_shape(); }
-  std::optional<WholeObject> whole_of(std::size_t chunk) const override { return object_with(chunk)->whole(); }
+  virtual ~FetchedChunks() = default;
+  const Wants& wants() const noexcept { return wants_; }
+  const ChunkPlace& where(std::size_t chunk) const { return wants_.where(chunk); }
+  const ArrayMetadata& metadata_of(std::size_t chunk) const { return wants_.metadata_of(chunk); }
+  const std::shared_ptr<Object>& object_with(std::size_t chunk) const { return wants_.object_with(chunk); }
+  // The byte intervals of the decoded chunk that are needed, sorted and disjoint.
+  virtual std::vector<ByteRange> needed_bytes(std::size_t chunk) const = 0;
   virtual StatsBoard& board() const noexcept = 0;
   [[nodiscard]] virtual Task<Job> new_task() noexcept = 0;  // of the job that wants the chunks
   // Throws when a job of one verdict was cancelled or has failed. A batch goes on: its rows fail one by one.
@@ -75,6 +69,9 @@ class FetchedChunks : public LocatedChunks {
   virtual void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept = 0;
   virtual void fail_chunk(std::size_t chunk, const Error& error) noexcept = 0;
   virtual void fail_all(const Error& error) noexcept = 0;
+
+ protected:
+  Wants wants_;  // complete before the first read begins
 
  private:
   friend class PendingRead;

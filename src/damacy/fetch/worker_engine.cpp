@@ -151,7 +151,7 @@ class EncodedTask final : public Request {
  private:
   void read(std::uint32_t chunk) noexcept {
     const auto failed = failure_of(
-        [&] { readers_.submit(std::make_unique<ChunkRunRead>(sink_, run_of_chunk(sink_->chunks(), chunk))); });
+        [&] { readers_.submit(std::make_unique<ChunkRunRead>(sink_, run_of_chunk(sink_->chunks().wants(), chunk))); });
     if (failed) sink_->chunks().fail_chunk(chunk, *failed);
   }
 
@@ -201,7 +201,7 @@ std::vector<std::unique_ptr<Request>> make_worker_requests(const std::shared_ptr
   std::vector<std::unique_ptr<Request>> requests;
   const auto sink = std::make_shared<RowSink>(tasks, memory);
   std::vector<CachedChunk> cached, encoded;
-  const ChunkReads reads = find_reads(*tasks, [&](std::uint32_t chunk) {
+  const ChunkReads reads = find_reads(tasks->wants(), [&](std::uint32_t chunk) {
     if (auto hold = sink->cached().find(chunk)) {
       cached.push_back({chunk, std::move(*hold)});
       return true;

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <set>
 
 #include "damacy/batch/memory_plan.h"
 #include "damacy/core/limits.h"
 #include "damacy/fetch/chunk_reads.h"
 #include "damacy/pipeline/admission.h"
-#include "damacy/plan/destination.h"
+#include "damacy/plan/part_copies.h"
 #include "damacy/zarr/catalog.h"
 #include "damacy/zarr/shard.h"
 
@@ -19,35 +18,20 @@ namespace {
 constexpr Catalog::Limits kLimits{};
 
 // The chunks of one sample's plan, located.
-class PlannedChunks final : public LocatedChunks {
+class PlannedChunks {
  public:
   // Throws the error of the first shard or chunk that is wrong.
-  PlannedChunks(const PlannedPart& part, BatchPlan plan, Catalog& catalog)
-      : part_(part),
-        plan_(std::move(plan)),
-        where_(plan_.chunks.size()),
-        shard_of_(plan_.chunks.size()),
-        objects_(plan_.shards.size()) {
+  PlannedChunks(const PlannedPart& part, BatchPlan plan, Catalog& catalog) : part_(part), plan_(std::move(plan)) {
+    wants_.arrays = {&part.array->metadata()};
+    wants_.objects.resize(plan_.shards.size());
     for (std::uint32_t s = 0; s < plan_.shards.size(); ++s) locate(s, catalog);
+    choose_parts(wants_, [this](std::size_t chunk) { return std::vector{needed(chunk)}; });
   }
 
-  const BatchPlan& plan() const noexcept { return plan_; }
-  std::vector<Group> groups() const override {
-    std::vector<Group> groups;
-    for (const PlannedShard& shard : plan_.shards) groups.push_back({shard.first_chunk, shard.chunk_count});
-    return groups;
-  }
-  const ChunkPlace& where(std::size_t chunk) const override { return where_[chunk]; }
-  const ArrayMetadata& metadata_of(std::size_t) const override { return part_.array->metadata(); }
-  std::vector<ByteRange> needed_bytes(std::size_t chunk) const override {
-    const Dims at = coordinates(chunk);
-    if (part_.placing != nullptr) return {part_.placing->bytes_of(at, part_.array->chunk_strides())};
-    const Box box = part_.array->box_of_chunk(at);
-    return {bytes_of(*part_.array, box, intersect(part_.box, box))};
-  }
-  std::optional<WholeObject> whole_of(std::size_t chunk) const override { return objects_[shard_of_[chunk]]->whole(); }
+  const Wants& wants() const noexcept { return wants_; }
+  ByteRange needed(std::size_t chunk) const { return bytes_needed(part_, {*part_.array, plan_.chunks[chunk].number}); }
   std::string key_of(std::size_t chunk) const {
-    return part_.array->key_of_shard(plan_.shards[shard_of_[chunk]].shard);
+    return part_.array->key_of_shard(plan_.shards[wants_.chunks[chunk].object].shard);
   }
   Dims coordinates(std::size_t chunk) const { return chunk_coordinates(*part_.array, plan_.chunks[chunk].number); }
 
@@ -57,13 +41,11 @@ class PlannedChunks final : public LocatedChunks {
     const PlannedShard& planned = plan_.shards[number];
     const auto shard = catalog.shard(array, planned.shard);
     if (!shard) catalog.check_missing_chunk(array, array.key_of_shard(planned.shard));
+    if (shard) wants_.objects[number] = shard->object;
     try {
       for (std::uint32_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c) {
-        shard_of_[c] = number;
-        const StoredChunk stored =
-            shard ? find_stored_chunk(array, *shard, plan_.chunks[c].index_in_shard) : StoredChunk{.missing = true};
-        where_[c] = {stored.offset, stored.bytes, stored.missing};
-        if (shard) objects_[number] = shard->object;
+        const ChunkPlace place = place_of_chunk(array, shard.get(), plan_.chunks[c].index_in_shard);
+        wants_.chunks.push_back({.place = place, .object = number});
       }
     } catch (Error& error) {
       throw error.at_uri(array.uri()).at_store(array.store()->name()).at_key(shard->key);
@@ -72,9 +54,7 @@ class PlannedChunks final : public LocatedChunks {
 
   const PlannedPart& part_;
   BatchPlan plan_;
-  std::vector<ChunkPlace> where_;
-  std::vector<std::uint32_t> shard_of_;
-  std::vector<std::shared_ptr<Object>> objects_;  // of the shards; null: absent
+  Wants wants_;  // the shards are its objects
 };
 
 // Sums up what the portions of a plan read.
@@ -83,9 +63,9 @@ class Planner {
   Planner(const PlannedPart& part, Listed listed, ReadPlan& out) : part_(part), listed_(listed), out_(out) {}
 
   void add_portion(const PlannedChunks& chunks) {
-    for (std::size_t c = 0; c < chunks.plan().chunks.size(); ++c) count(chunks, c);
+    for (std::size_t c = 0; c < chunks.wants().chunks.size(); ++c) count(chunks, c);
     if (listed_ == Listed::no) return;
-    const ChunkReads reads = find_reads(chunks);
+    const ChunkReads reads = find_reads(chunks.wants());
     for (const ChunkRun& run : reads.runs) add_run(chunks, run);
     for (const std::uint32_t chunk : reads.partial) add_partial(chunks, chunk);
   }
@@ -101,7 +81,7 @@ class Planner {
  private:
   void count(const PlannedChunks& chunks, std::size_t chunk) {
     ++out_.chunks;
-    const ChunkPlace& where = chunks.where(chunk);
+    const ChunkPlace& where = chunks.wants().where(chunk);
     if (where.missing) {
       ++out_.missing_chunks;
       return;
@@ -114,14 +94,14 @@ class Planner {
   void add_run(const PlannedChunks& chunks, const ChunkRun& run) {
     PlannedRead read{chunks.key_of(run.chunks.front()), run.offset, run.bytes, 0, false, {}};
     for (const std::uint32_t chunk : run.chunks) {
-      read.wanted_bytes += chunks.where(chunk).bytes;
+      read.wanted_bytes += chunks.wants().where(chunk).bytes;
       read.chunks.push_back(chunks.coordinates(chunk));
     }
     out_.reads.push_back(std::move(read));
   }
 
   void add_partial(const PlannedChunks& chunks, std::uint32_t chunk) {
-    const ChunkPlace& where = chunks.where(chunk);
+    const ChunkPlace& where = chunks.wants().where(chunk);
     const auto add = [&](ByteRange range, bool at_most) {
       out_.reads.push_back({chunks.key_of(chunk),
                             where.offset + range.begin,
@@ -131,7 +111,7 @@ class Planner {
                             {chunks.coordinates(chunk)}});
     };
     if (!part_.array->metadata().codecs.is_raw()) return add({0, where.bytes}, true);
-    for (const ByteRange& range : chunks.needed_bytes(chunk)) add(range, false);
+    add(chunks.needed(chunk), false);
   }
 
   const PlannedPart& part_;

@@ -10,124 +10,125 @@
 #include "damacy/fetch/chunk_tasks.h"
 #include "damacy/fetch/host_sink.h"
 #include "damacy/plan/selection.h"
-#include "damacy/single/joined_chunks.h"
 #include "damacy/zarr/shard.h"
 
 namespace damacy {
 namespace {
 
-// The chunks of one object that a read wants, for the requests that read them. Opens the object and locates them.
-class ObjectWants final : public OpenableChunks {
+// The chunks of one object that a read wants, or of several that are parts of one, for the requests that read them.
+// Opens the objects and locates their chunks.
+class ObjectWants final : public WantedChunks {
  public:
-  // `items`: of the request, all with one key.
-  ObjectWants(std::shared_ptr<SelectionJob> job, std::span<const std::uint32_t> items)
-      : job_(std::move(job)), items_(items.begin(), items.end()) {}
+  explicit ObjectWants(std::shared_ptr<SelectionJob> job) : job_(std::move(job)) {}
 
-  void open() override;
+  // An object. `items`: of the request, all with one key.
+  void add(std::vector<std::uint32_t> items) { objects_.push_back({std::move(items)}); }
+  // Reports a failure to the object that failed, and throws it.
+  void open();
 
-  std::vector<Group> groups() const override;
-  const ChunkPlace& where(std::size_t chunk) const override { return stored_[chunk].place; }
-  const std::shared_ptr<Object>& object_with(std::size_t chunk) const override {
-    return objects_[stored_[chunk].object];
+  std::vector<ByteRange> needed_bytes(std::size_t chunk) const override {
+    const Selected& of = object_of(chunk);
+    return of.chunks->needed_bytes(chunk - of.first);
   }
-  const ArrayMetadata& metadata_of(std::size_t) const override { return array().metadata(); }
-  std::vector<ByteRange> needed_bytes(std::size_t chunk) const override { return wanted_->needed_bytes(chunk); }
-  bool worth_reading_partially(std::size_t chunk) const override;
   StatsBoard& board() const noexcept override { return job_->readers.board(); }
   Task<Job> new_task() noexcept override { return Task<Job>(job_); }
   void check_wanted() const override { job_->check_wanted(); }
   const std::atomic<bool>* cancelled() const noexcept override { return &job_->cancelled(); }
   Destination& destination() const noexcept override { return *job_; }
-  std::int64_t count_uses(std::size_t chunk) const noexcept override { return wanted_->copies(chunk); }
+  std::int64_t count_uses(std::size_t chunk) const noexcept override {
+    const Selected& of = object_of(chunk);
+    return of.chunks->copies(chunk - of.first);
+  }
   std::span<const std::byte> fill_of(std::size_t) const override {
     return std::span(job_->request.fill).first(size_of(array().metadata().dtype));
   }
   void count_decode(StatsBoard::Span, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
   void count_placed(StatsBoard::Span, std::size_t, std::int64_t, Decode) noexcept override {}
   void fail_chunk(std::size_t chunk, const Error& error) noexcept override;
-  void fail_all(const Error& error) noexcept override;
+  void fail_all(const Error& error) noexcept override { fail(objects_.front(), error); }  // the first failure counts
 
  private:
-  struct Stored {
-    ChunkPlace place;
-    std::uint32_t object = 0;  // of objects_
+  struct Selected {
+    std::vector<std::uint32_t> items;
+    std::optional<SelectedChunks> chunks{};  // once the object was opened
+    std::size_t first = 0;                   // of them, in wants_
   };
   const Array& array() const noexcept { return *job_->request.object; }
-  const std::string& key() const { return job_->request.items[items_.front()].key; }
-  Shard outermost_shard(std::shared_ptr<Object> object) const;
-  void locate(std::shared_ptr<Object> object);
+  const Selected& object_of(std::size_t chunk) const noexcept { return objects_[object_of_[chunk]]; }
+  const std::string& key_of(const Selected& of) const { return job_->request.items[of.items.front()].key; }
+  void open(Selected& of);
+  Shard outermost_shard(const std::string& key, std::shared_ptr<Object> object) const;
+  void locate(const Selected& of, std::shared_ptr<Object> object);
+  void fail(const Selected& of, const Error& error) noexcept;
   Error& name_chunk(Error& error, std::size_t chunk) const;  // by its coordinates in the array
   void visit_uses(std::size_t chunk, From from, const std::function<void(const Use&)>& visit) const override;
 
   std::shared_ptr<SelectionJob> job_;
-  std::vector<std::uint32_t> items_;
-  std::optional<SelectedChunks> wanted_;          // once the object was opened
-  std::vector<Stored> stored_;                    // by chunk
-  std::vector<std::shared_ptr<Object>> objects_;  // what chunks are read from: the object, or shards decoded from it
+  std::vector<Selected> objects_;
+  std::vector<std::uint32_t> object_of_;  // by chunk
 };
 
 void ObjectWants::open() {
+  wants_.arrays = {&array().metadata()};
+  for (Selected& of : objects_) {
+    const auto failure = failure_of([&] { open(of); });
+    if (!failure) continue;
+    fail(of, *failure);
+    throw Error(*failure);
+  }
+  // The cores decode parts for a device, too. Then no more bytes are uploaded than are stored.
+  choose_parts(wants_, [this](std::size_t chunk) { return needed_bytes(chunk); }, job_->request.device != nullptr);
+}
+
+void ObjectWants::open(Selected& of) {
   job_->check_wanted();
-  std::shared_ptr<Object> object = job_->request.store->open(key());
+  std::shared_ptr<Object> object = job_->request.store->open(key_of(of));
   std::vector<std::span<const AxisRuns>> selections;
-  for (const std::uint32_t item : items_) selections.emplace_back(job_->request.items[item].axes);
-  wanted_.emplace(array(), selections);
-  stored_.resize(wanted_->size());
+  for (const std::uint32_t item : of.items) selections.emplace_back(job_->request.items[item].axes);
+  of.chunks.emplace(array(), selections);
+  of.first = wants_.chunks.size();
+  wants_.chunks.resize(of.first + of.chunks->size());
+  object_of_.resize(wants_.chunks.size(), static_cast<std::uint32_t>(&of - objects_.data()));
+  const auto chunks = std::span(wants_.chunks).subspan(of.first);
+  const auto number = static_cast<std::uint32_t>(wants_.objects.size());
   if (object) {
-    locate(std::move(object));
+    locate(of, std::move(object));
   } else {
-    for (const std::uint32_t item : items_) job_->missing[item] = 1;
-    for (Stored& chunk : stored_) chunk.place.missing = true;
+    for (const std::uint32_t item : of.items) job_->missing[item] = 1;
+    for (Want& chunk : chunks) chunk = {.place = {.missing = true}, .object = number};
+    wants_.objects.emplace_back();
   }
   job_->readers.counters().chunks_missing +=
-      std::ranges::count_if(stored_, [](const Stored& chunk) { return chunk.place.missing; });
+      std::ranges::count_if(chunks, [](const Want& chunk) { return chunk.place.missing; });
 }
 
 // The index is kept from one read to the next; a shard that was decoded as a whole is not.
-Shard ObjectWants::outermost_shard(std::shared_ptr<Object> object) const {
+Shard ObjectWants::outermost_shard(const std::string& key, std::shared_ptr<Object> object) const {
   const auto& levels = array().metadata().shards;
-  if (levels.empty()) return {key(), std::move(object), std::nullopt};
-  if (!levels.front().codecs.codecs().empty()) return read_outermost_shard(array(), key(), std::move(object));
+  if (levels.empty()) return {key, std::move(object), std::nullopt};
+  if (!levels.front().codecs.codecs().empty()) return read_outermost_shard(array(), key, std::move(object));
   ShardIndex index =
       job_->request.keeps_indices
-          ? job_->readers.index_of(array(), *object, formatted("{}\0{}", job_->request.store->cache_identity(), key()))
+          ? job_->readers.index_of(array(), *object, formatted("{}\0{}", job_->request.store->cache_identity(), key))
           : read_shard_index(array(), *object);
-  return {key(), std::move(object), std::move(index)};
-}
-
-void ObjectWants::locate(std::shared_ptr<Object> object) {
-  if (stored_.empty()) return;
-  NestedShards shards(array(), outermost_shard(std::move(object)));
-  for (std::size_t chunk = 0; chunk < stored_.size(); ++chunk) {
-    const Shard& shard = shards.innermost(wanted_->coordinates(chunk));
-    if (objects_.empty() || objects_.back() != shard.object) objects_.push_back(shard.object);
-    stored_[chunk].object = static_cast<std::uint32_t>(objects_.size() - 1);
-    try {
-      const auto at = find_stored_chunk(array(), shard, wanted_->number(chunk) % array().chunks_per_shard());
-      stored_[chunk].place = {at.offset, at.bytes, at.missing};
-    } catch (Error& error) {
-      throw name_chunk(error, chunk);
-    }
-  }
+  return {key, std::move(object), std::move(index)};
 }
 
 // Chunks of shards that were decoded as a whole lie in objects of their own.
-std::vector<LocatedChunks::Group> ObjectWants::groups() const {
-  std::vector<Group> groups;
-  for (std::uint32_t c = 0; c < stored_.size(); ++c) {
-    if (c == 0 || stored_[c].object != stored_[c - 1].object) groups.push_back({c, 0});
-    ++groups.back().count;
+void ObjectWants::locate(const Selected& of, std::shared_ptr<Object> object) {
+  if (of.chunks->size() == 0) return;
+  NestedShards shards(array(), outermost_shard(key_of(of), std::move(object)));
+  for (std::size_t chunk = 0; chunk < of.chunks->size(); ++chunk) {
+    Want& want = wants_.chunks[of.first + chunk];
+    const Shard& shard = shards.innermost(of.chunks->coordinates(chunk));
+    if (chunk == 0 || wants_.objects.back() != shard.object) wants_.objects.push_back(shard.object);
+    want.object = static_cast<std::uint32_t>(wants_.objects.size() - 1);
+    try {
+      want.place = place_of_chunk(array(), &shard, of.chunks->number(chunk) % array().chunks_per_shard());
+    } catch (Error& error) {
+      throw name_chunk(error, of.first + chunk);
+    }
   }
-  return groups;
-}
-
-// The cores decode such chunks. Then no more bytes are uploaded than are stored.
-bool ObjectWants::worth_reading_partially(std::size_t chunk) const {
-  if (!WantedChunks::worth_reading_partially(chunk)) return false;
-  if (job_->request.device == nullptr) return true;
-  std::uint64_t needed = 0;
-  for (const ByteRange& range : needed_bytes(chunk)) needed += range.size();
-  return needed <= where(chunk).bytes;
 }
 
 // Elements keep their bits, or are converted.
@@ -137,8 +138,9 @@ void ObjectWants::visit_uses(std::size_t chunk, From from, const std::function<v
   const bool swaps = (is_stored && array().metadata().swap_bytes) != job_->request.swap_out;
   const std::optional<Dtype>& as = job_->request.as;
   const CopyOp op{as ? array().metadata().dtype : bits, as.value_or(bits), swaps && scalar_size_of(bits) > 1};
-  wanted_->for_copies(chunk, is_stored ? array().chunk_strides() : Dims(array().rank(), 0), job_->out_begin(), op,
-                      [&](const BlockCopy& copy) { visit({0, copy}); });
+  const Selected& of = object_of(chunk);
+  of.chunks->for_copies(chunk - of.first, is_stored ? array().chunk_strides() : Dims(array().rank(), 0),
+                        job_->out_begin(), op, [&](const BlockCopy& copy) { visit({0, copy}); });
 }
 
 void ObjectWants::count_decode(StatsBoard::Span, std::uint64_t encoded, std::uint64_t decoded) noexcept {
@@ -148,17 +150,18 @@ void ObjectWants::count_decode(StatsBoard::Span, std::uint64_t encoded, std::uin
   counters.decoded_bytes += static_cast<std::int64_t>(decoded);
 }
 
-void ObjectWants::fail_all(const Error& error) noexcept {
+void ObjectWants::fail(const Selected& of, const Error& error) noexcept {
   job_->fail(extended(error, [&](Error& located) {
     located.in_shard(!array().metadata().shards.empty()).at_uri(job_->request.object->uri());
-    located.at_store(job_->request.store->name()).at_key(key());
+    located.at_store(job_->request.store->name()).at_key(key_of(of));
   }));
 }
 
 Error& ObjectWants::name_chunk(Error& error, std::size_t chunk) const {
-  const auto object = array().coordinates_in_key(key());
+  const Selected& of = object_of(chunk);
+  const auto object = array().coordinates_in_key(key_of(of));
   if (!object) return error;
-  const Dims inside = wanted_->coordinates(chunk);
+  const Dims inside = of.chunks->coordinates(chunk - of.first);
   std::vector<std::int64_t> coordinates;
   for (std::size_t axis = 0; axis < inside.size(); ++axis)
     coordinates.push_back((*object)[axis] * array().grid()[axis] + inside[axis]);
@@ -166,11 +169,11 @@ Error& ObjectWants::name_chunk(Error& error, std::size_t chunk) const {
 }
 
 void ObjectWants::fail_chunk(std::size_t chunk, const Error& error) noexcept {
-  fail_all(extended(error, [&](Error& located) {
-    name_chunk(located, chunk);
-    const ChunkPlace& place = stored_[chunk].place;
-    if (place.bytes > 0) located.at_bytes(place.offset, place.offset + place.bytes);
-  }));
+  fail(object_of(chunk), extended(error, [&](Error& located) {
+         name_chunk(located, chunk);
+         const ChunkPlace& place = where(chunk);
+         if (place.bytes > 0) located.at_bytes(place.offset, place.offset + place.bytes);
+       }));
 }
 
 // The objects of a read that goes into a device's memory. When all are located, their chunks go there together.
@@ -220,7 +223,7 @@ class Announcement {
   std::size_t next_ DAMACY_GUARDED_BY(mutex_) = 0;
 };
 
-void open_wanted(Announcement& announcement, OpenableChunks& chunks) {
+void open_wanted(Announcement& announcement, ObjectWants& chunks) {
   chunks.while_wanted([&] {
     announcement.make();
     chunks.open();
@@ -231,7 +234,7 @@ void open_wanted(Announcement& announcement, OpenableChunks& chunks) {
 class DeviceObjectRead final : public Request {
  public:
   DeviceObjectRead(const std::shared_ptr<SelectionJob>& job, std::shared_ptr<Announcement> announcement,
-                   std::shared_ptr<OpenableChunks> chunks, std::shared_ptr<Located> located, std::size_t number)
+                   std::shared_ptr<ObjectWants> chunks, std::shared_ptr<Located> located, std::size_t number)
       : task_(job),
         announcement_(std::move(announcement)),
         chunks_(std::move(chunks)),
@@ -256,7 +259,7 @@ class DeviceObjectRead final : public Request {
  private:
   Task<SelectionJob> task_;  // ends after all below
   std::shared_ptr<Announcement> announcement_;
-  std::shared_ptr<OpenableChunks> chunks_;
+  std::shared_ptr<ObjectWants> chunks_;
   std::shared_ptr<Located> located_;
   std::size_t number_;
 };
@@ -274,21 +277,17 @@ std::vector<std::vector<std::uint32_t>> items_by_object(const SelectionRequest& 
 }
 
 // The chunks of each object, or of all objects that are parts of one.
-std::vector<std::shared_ptr<OpenableChunks>> chunks_to_read(const std::shared_ptr<SelectionJob>& job) {
+std::vector<std::shared_ptr<ObjectWants>> chunks_to_read(const std::shared_ptr<SelectionJob>& job) {
   const SelectionRequest& request = job->request;
   std::unordered_map<const void*, std::size_t> position;
-  std::vector<std::vector<std::shared_ptr<OpenableChunks>>> wholes;
-  for (const std::vector<std::uint32_t>& items : items_by_object(request)) {
+  std::vector<std::shared_ptr<ObjectWants>> all;
+  for (std::vector<std::uint32_t>& items : items_by_object(request)) {
     const void* const whole = request.store->whole_id(request.items[items.front()].key);
-    const std::size_t last = wholes.size();
+    const std::size_t last = all.size();
     const std::size_t number = whole != nullptr ? position.try_emplace(whole, last).first->second : last;
-    if (number == last) wholes.emplace_back();
-    wholes[number].push_back(std::make_shared<ObjectWants>(job, items));
+    if (number == last) all.push_back(std::make_shared<ObjectWants>(job));
+    all[number]->add(std::move(items));
   }
-  std::vector<std::shared_ptr<OpenableChunks>> all;
-  all.reserve(wholes.size());
-  for (auto& parts : wholes)
-    all.push_back(parts.size() == 1 ? std::move(parts.front()) : std::make_shared<JoinedChunks>(std::move(parts)));
   return all;
 }
 
@@ -304,10 +303,10 @@ std::vector<RemoteObject> objects_to_announce(const SelectionRequest& request) {
 }
 
 OpeningRead::Opened opened(const std::shared_ptr<SelectionJob>& job, Announcement& announcement,
-                           const std::shared_ptr<OpenableChunks>& chunks) {
+                           const std::shared_ptr<ObjectWants>& chunks) {
   open_wanted(announcement, *chunks);
   auto sink = std::make_shared<HostSink>(chunks, job->memory_of_readers());
-  ChunkReads reads = find_reads(*chunks);
+  ChunkReads reads = find_reads(chunks->wants());
   for (const std::uint32_t chunk : reads.missing) sink->fill(chunk);
   return {std::move(sink), std::move(reads)};
 }

@@ -152,17 +152,15 @@ class VerifySink final : public Job,
                          public std::enable_shared_from_this<VerifySink> {
  public:
   VerifySink(const std::shared_ptr<VerifyJob>& job, std::int64_t first, std::int64_t last)
-      : job_(job), task_(job), first_(first), last_(last), opening_(first) {}
+      : job_(job), task_(job), first_(first), last_(last), opening_(first) {
+    wants_.arrays = {&array().metadata()};
+  }
 
   OpeningRead::Opened open();
 
-  std::vector<Group> groups() const override;
-  const ChunkPlace& where(std::size_t chunk) const override { return chunks_[chunk].place; }
-  const ArrayMetadata& metadata_of(std::size_t) const override { return array().metadata(); }
   std::vector<ByteRange> needed_bytes(std::size_t) const override {
     return {{0, static_cast<std::uint64_t>(array().metadata().chunk_bytes())}};
   }
-  const std::shared_ptr<Object>& object_with(std::size_t chunk) const override { return chunks_[chunk].shard->object; }
   StatsBoard& board() const noexcept override { return job_->board; }
   Task<Job> new_task() noexcept override { return Task<Job>(shared_from_this()); }
   void check_wanted() const override { job_->check_wanted(); }
@@ -182,14 +180,10 @@ class VerifySink final : public Job,
             std::stop_token stop) noexcept override;
 
  private:
-  struct Chunk {
-    Dims at;
-    std::shared_ptr<const Shard> shard;  // null: it is not stored
-    ChunkPlace place;
-  };
   const Array& array() const noexcept { return job_->array->array(); }
   void open_shard();
-  void locate(std::size_t chunk);
+  void locate(std::size_t chunk, const Shard* shard);
+  std::string key_of(std::size_t chunk) const { return array().key_of_shard(array().shard_of_chunk(at_[chunk])); }
   void fail_shard(std::int64_t place, const Error& error) noexcept;
   void count_good(std::span<const std::byte> packed) noexcept;
   template <class Add>
@@ -210,10 +204,14 @@ class VerifySink final : public Job,
   Task<VerifyJob> task_;
   const std::int64_t first_, last_;
   std::int64_t opening_;  // the first place of the shard that is opened; last_: all are
-  std::vector<Chunk> chunks_;
+  std::vector<Dims> at_;  // of the chunks
 };
 
 OpeningRead::Opened VerifySink::open() {
+  const auto most = static_cast<std::size_t>(last_ - first_);
+  wants_.objects.reserve(most);
+  wants_.chunks.reserve(most);
+  at_.reserve(most);
   while (opening_ < last_) {
     check_wanted();
     if (const auto failure = failure_of([&] { open_shard(); })) {
@@ -222,40 +220,31 @@ OpeningRead::Opened VerifySink::open() {
     }
     opening_ = std::min(last_, job_->array->end_of_shard(opening_));
   }
-  return {shared_from_this(), find_reads(*this)};
+  return {shared_from_this(), find_reads(wants_)};
 }
 
 void VerifySink::open_shard() {
   std::shared_ptr<const Shard> shard;
   while_wanted([&] { shard = job_->array->open_shard(opening_); });
+  const auto number = static_cast<std::uint32_t>(wants_.objects.size());
+  wants_.objects.push_back(shard ? shard->object : nullptr);
   const std::int64_t end = std::min(last_, job_->array->end_of_shard(opening_));
   for (std::int64_t place = opening_; place < end; ++place) {
     const auto chunk = job_->array->chunk_at(place);
     if (!chunk) continue;
-    chunks_.push_back({*chunk, shard, {.missing = !shard}});
-    if (shard) locate(chunks_.size() - 1);
-    if (chunks_.back().place.missing) job_->add([](VerifyReport& report) { ++report.missing; });
+    at_.push_back(*chunk);
+    wants_.chunks.push_back({.object = number});
+    locate(at_.size() - 1, shard.get());
+    if (wants_.chunks.back().place.missing) job_->add([](VerifyReport& report) { ++report.missing; });
   }
 }
 
-void VerifySink::locate(std::size_t chunk) {
-  auto& [at, shard, place] = chunks_[chunk];
-  const auto failure = failure_of([&] {
-    const StoredChunk stored = find_stored_chunk(array(), *shard, array().index_in_shard(at));
-    place = {stored.offset, stored.bytes, stored.missing};
-  });
+void VerifySink::locate(std::size_t chunk, const Shard* shard) {
+  ChunkPlace& place = wants_.chunks[chunk].place;
+  const auto failure = failure_of([&] { place = place_of_chunk(array(), shard, array().index_in_shard(at_[chunk])); });
   if (!failure) return;
   place.failed = true;
   fail_chunk(chunk, *failure);
-}
-
-std::vector<LocatedChunks::Group> VerifySink::groups() const {
-  std::vector<Group> groups;
-  for (std::uint32_t c = 0; c < chunks_.size(); ++c) {
-    if (c == 0 || chunks_[c].shard != chunks_[c - 1].shard) groups.push_back({c, 0});
-    ++groups.back().count;
-  }
-  return groups;
 }
 
 bool VerifySink::take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
@@ -298,19 +287,18 @@ void VerifySink::fail_shard(std::int64_t place, const Error& error) noexcept {
 
 // Storage does not answer for the shard that is opened. The others are parts of the same object, and are not read.
 void VerifySink::fail_all(const Error& error) noexcept {
-  for (std::size_t c = 0; c < chunks_.size(); ++c) {
-    const Chunk& chunk = chunks_[c];
-    if (chunk.place.missing || chunk.place.failed) continue;
-    fail_chunk(c, extended(error, [&](Error& at) { at.moved_to(array().store()->name(), chunk.shard->key); }));
+  for (std::size_t c = 0; c < wants_.chunks.size(); ++c) {
+    if (where(c).missing || where(c).failed) continue;
+    fail_chunk(c, extended(error, [&](Error& at) { at.moved_to(array().store()->name(), key_of(c)); }));
   }
   for (std::int64_t place = opening_; place < last_; place = job_->array->end_of_shard(place)) fail_shard(place, error);
 }
 
 void VerifySink::fail_chunk(std::size_t chunk, const Error& error) noexcept {
-  const auto& [at, shard, place] = chunks_[chunk];
+  const ChunkPlace& place = where(chunk);
   add_bad(error, [&](Error& located) {
-    located.at_store(array().store()->name()).at_key(shard->key).in_shard(!array().metadata().shards.empty());
-    located.at_chunk({at.begin(), at.end()});
+    located.at_store(array().store()->name()).at_key(key_of(chunk)).in_shard(!array().metadata().shards.empty());
+    located.at_chunk({at_[chunk].begin(), at_[chunk].end()});
     if (place.bytes > 0) located.at_bytes(place.offset, place.offset + place.bytes);
   });
 }

@@ -40,7 +40,7 @@ struct EncodedFixture : WaveFixture<kind> {
   static constexpr bool kTakesParts = false;
   std::shared_ptr<ChunkSink> make(const std::shared_ptr<FakeChunks>& chunks) {
     Wave& to = *this->wave;
-    const std::size_t count = chunks->groups().front().count;
+    const std::size_t count = chunks->wants().chunks.size();
     const std::uint64_t bytes = chunks->where(count - 1).offset + chunks->where(count - 1).bytes;
     to.reserve(Wave::padded(bytes), ~std::uint64_t{0}, {});
     StagedRange range = to.stage(bytes);
@@ -62,7 +62,7 @@ struct CropFixture : WaveFixture<kind> {
   static constexpr bool kTakesParts = true;
   std::shared_ptr<ChunkSink> make(const std::shared_ptr<FakeChunks>& chunks) {
     Crops crops;
-    for (std::uint32_t c = 0; c < chunks->groups().front().count; ++c) {
+    for (std::uint32_t c = 0; c < chunks->wants().chunks.size(); ++c) {
       CropsOfChunk& of_chunk = crops[c];
       of_chunk.staged = &this->wave->add(chunks, c);
       if (whole) {
@@ -108,7 +108,7 @@ struct RunFixture : SinkFixture {
   static std::vector<FakeChunk> chunks() { return three_packed(); }
   static CodecChain codecs() { return blosc_chain(); }
   std::unique_ptr<Request> make(const std::shared_ptr<FakeChunks>& chunks) {
-    return std::make_unique<ChunkRunRead>(SinkFixture::make(chunks), find_reads(*chunks).runs.front());
+    return std::make_unique<ChunkRunRead>(SinkFixture::make(chunks), find_reads(chunks->wants()).runs.front());
   }
 };
 

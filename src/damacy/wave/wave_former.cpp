@@ -172,7 +172,7 @@ ChunkReads WaveFormer::find_wanted_reads(const WantedChunks& chunks, std::vector
     if (hold) kept.push_back({chunk, std::move(*hold), cache == wants_->caches.on_device});
     return hold.has_value();
   };
-  return find_reads(chunks, [&](std::uint32_t chunk) {
+  return find_reads(chunks.wants(), [&](std::uint32_t chunk) {
     if (!device_decodes(chunks.metadata_of(chunk).codecs)) return false;
     return find(wants_->caches.on_device, chunk) || find(wants_->caches.on_host, chunk);
   });
@@ -211,7 +211,7 @@ void WaveFormer::add_kept(const Chunks& chunks, std::vector<KeptChunk> kept) {
       StagedChunk* staged = nullptr;
       const Wave* const before = wave_.get();
       if (!add_kept_chunk(chunks, found, staged))
-        return add_host_run(chunks, run_of_chunk(*chunks, found.chunk), false);
+        return add_host_run(chunks, run_of_chunk(chunks->wants(), found.chunk), false);
       if (wave_.get() != before || (request && request->is_full())) submit();
       if (!request) request = std::make_unique<KeptChunksRequest>(wave_, chunks, wants_->caches);
       request->add(*staged);
@@ -230,7 +230,7 @@ void WaveFormer::add_reads(const Chunks& chunks, const ChunkReads& reads, bool b
     });
   }
   for (const std::uint32_t& chunk : reads.partial)
-    add_some(*chunks, {&chunk, 1}, [&] { add_host_run(chunks, run_of_chunk(*chunks, chunk), true); });
+    add_some(*chunks, {&chunk, 1}, [&] { add_host_run(chunks, run_of_chunk(chunks->wants(), chunk), true); });
   for (const std::uint32_t& chunk : reads.missing) add_some(*chunks, {&chunk, 1}, [&] { add_fill_of(chunks, chunk); });
 }
 
@@ -277,7 +277,7 @@ std::vector<WaveFormer::ChunkBlocks> WaveFormer::find_blocks(const Chunks& chunk
 void WaveFormer::add_blocks(const Chunks& chunks, const ChunkBlocks& found) {
   const NeededBlocks& blocks = *found.blocks;
   const Need need{Wave::padded(blocks.staged_bytes), Wave::padded(blocks.decoded_bytes), blocks.frames};
-  if (!make_room(need, kWarmStaging)) return add_host_run(chunks, run_of_chunk(*chunks, found.chunk), true);
+  if (!make_room(need, kWarmStaging)) return add_host_run(chunks, run_of_chunk(chunks->wants(), found.chunk), true);
   StagedRange range = wave_->stage(blocks.staged_bytes);
   StagedChunk& staged = wave_->add(chunks, found.chunk);
   staged.blocks = found.blocks;
@@ -298,7 +298,7 @@ void WaveFormer::add_host_run(const Chunks& chunks, const ChunkRun& run, bool pa
   }
   if (run.chunks.size() == 1) return add_host_parts(chunks, run, partial);
   for (const std::uint32_t& chunk : run.chunks)
-    add_some(*chunks, {&chunk, 1}, [&] { add_host_run(chunks, run_of_chunk(*chunks, chunk), false); });
+    add_some(*chunks, {&chunk, 1}, [&] { add_host_run(chunks, run_of_chunk(chunks->wants(), chunk), false); });
 }
 
 // What is needed of the chunk does not fit a wave: it is divided, and each part has its own read and decode.

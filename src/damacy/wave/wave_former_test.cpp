@@ -30,7 +30,7 @@ std::vector<FakeChunk> packed_chunks(std::size_t count, std::size_t bytes = kByt
 
 void expect_placed(const WaveRuns& runs, const Chunks& chunks) {
   const auto memory = runs.bytes_of(*chunks);
-  for (std::uint32_t c = 0; c < chunks->groups().front().count; ++c) {
+  for (std::uint32_t c = 0; c < chunks->wants().chunks.size(); ++c) {
     EXPECT_TRUE(chunks->is_placed(c, memory));
     EXPECT_TRUE(chunks->failures_of(c).empty());
   }
@@ -154,7 +154,7 @@ TEST(WaveFormer, a_chunk_that_fits_no_wave_is_decoded_by_a_reader) {
   WaveRuns runs({.kind = Kind::lazy});
   constexpr std::size_t kLarge = WaveRuns::kDecoded + 1000;
   const auto chunks = runs.want({blosc_chunk(kLarge, {{1000, 100'000}}, 16'384)}, blosc_chain());
-  chunks->in_part = false;
+  chunks->read_in_part(false);
   runs.add({chunks});
   runs.finish();
   expect_placed(runs, chunks);
@@ -175,7 +175,7 @@ TEST(WaveFormer, a_crop_that_fits_no_wave_is_divided) {
 TEST(WaveFormer, of_a_large_chunk_only_the_needed_blocks_are_read_and_decoded) {
   WaveRuns runs({.kind = Kind::lazy});
   const auto chunks = runs.want({blosc_chunk(200'000, {{7, 90}, {150'000, 150'001}}, 2048)}, blosc_chain());
-  chunks->in_part = true;
+  chunks->read_in_part(true);
   runs.add({chunks});
   runs.finish();
   expect_placed(runs, chunks);

@@ -50,12 +50,13 @@ ShardIndex read_shard_index(const Array& array, Object& object) {
   return read_shard(array, 0, {object, {0, object.stamp().size}}, first, free_of_charge).index;
 }
 
-StoredChunk find_stored_chunk(const Array& array, const Shard& shard, std::size_t index_in_shard) {
-  if (shard.index) {
-    const auto range = shard.index->find(index_in_shard);
-    return range ? StoredChunk{range->begin, range->size()} : StoredChunk{.missing = true};
+ChunkPlace place_of_chunk(const Array& array, const Shard* shard, std::size_t index_in_shard) {
+  if (shard == nullptr) return {.missing = true};
+  if (shard->index) {
+    const auto range = shard->index->find(index_in_shard);
+    return range ? ChunkPlace{range->begin, range->size()} : ChunkPlace{.missing = true};
   }
-  const std::uint64_t stored = shard.object->stamp().size;
+  const std::uint64_t stored = shard->object->stamp().size;
   const CodecChain& codecs = array.metadata().codecs;
   if (codecs.fixed_size()) {
     const std::uint64_t exact = codecs.fixed_encoded_size(array.metadata().chunk_bytes());

@@ -45,13 +45,16 @@ class NestedShards {
   std::vector<std::size_t> entries_;  // that led to those behind the first
 };
 
-struct StoredChunk {
+// Where an encoded chunk lies in its object.
+struct ChunkPlace {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   bool missing = false;
+  bool failed = false;  // it could not be located
 };
 
-// Throws Error (short-read, size or limit, with the byte range) when an unsharded object cannot be the array's chunk.
-[[nodiscard]] StoredChunk find_stored_chunk(const Array& array, const Shard& shard, std::size_t index_in_shard);
+// `shard`: null if it is absent. Throws Error (short-read, size or limit, with the byte range) when an unsharded object
+// cannot be the array's chunk.
+[[nodiscard]] ChunkPlace place_of_chunk(const Array& array, const Shard* shard, std::size_t index_in_shard);
 
 }  // namespace damacy
