@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,12 @@ namespace damacy {
 class OpenableChunks : public WantedChunks {
  public:
   virtual void open() = 0;
+  // What a chunk is called among all of its store.
+  struct Name {
+    std::string_view object;  // the key
+    std::uint64_t number;     // of the chunk in the object
+  };
+  virtual Name name_of(std::size_t chunk) const = 0;
 };
 
 class JoinedChunks final : public OpenableChunks {
@@ -56,6 +63,7 @@ class JoinedChunks final : public OpenableChunks {
     at(chunk).fail_chunk(inside(chunk), error);
   }
   void fail_all(const Error& error) noexcept override;
+  Name name_of(std::size_t chunk) const override { return objects_[places_[chunk].object]->name_of(inside(chunk)); }
 
  private:
   struct Place {
