@@ -629,6 +629,18 @@ READ_FAULTS = [
         "    if (is_done) static_cast<void>",
     ),
     (
+        "a file that was just written is kept",
+        "single/keeping_sink.cpp",
+        "  if (!store_.is_remote() && !is_settled(object.stamp(), begin_ns_)) return {};\n",
+        "",
+    ),
+    (
+        "a chunk is found under the key of another object",
+        "single/keeping_sink.cpp",
+        "  array.add(name.object);\n",
+        "",
+    ),
+    (
         "reads of a later batch come first",
         "fetch/worker_engine.cpp",
         "    readers_.submit(std::move(request));\n",

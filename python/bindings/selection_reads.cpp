@@ -149,12 +149,19 @@ nb::list ranges(const SelectionPlan& plan, const std::string& key, const nb::byt
   return out;
 }
 
+std::shared_ptr<ChunkTier> cache_of(std::uint64_t bytes) {
+  const GilRelease unlocked;
+  return process_readers().cache_of(bytes);
+}
+
 std::shared_ptr<SelectionRead> start(SelectionPlan& plan, std::shared_ptr<Store> store, bool keeps_indices,
                                      std::size_t threads, std::shared_ptr<EventFd> event_fd, std::uint64_t number,
-                                     DeviceWaves* reads, DeviceQueue* queue) {
+                                     DeviceWaves* reads, DeviceQueue* queue, std::uint64_t cache_bytes) {
+  std::shared_ptr<ChunkTier> cache = reads == nullptr && keeps_indices ? cache_of(cache_bytes) : nullptr;
   SelectionRequest request = plan.take();
   request.store = std::move(store);
   request.keeps_indices = keeps_indices;
+  request.cache = std::move(cache);
   request.device = reads;  // it lives as long as the process
   if (queue != nullptr) {
     const GilRelease unlocked;
@@ -175,7 +182,9 @@ constexpr Counter kCounters[] = {{"reads", &ReadCounters::reads},
                                  {"stored_bytes", &ReadCounters::stored_bytes},
                                  {"decoded_bytes", &ReadCounters::decoded_bytes},
                                  {"index_hits", &ReadCounters::index_hits},
-                                 {"index_misses", &ReadCounters::index_misses}};
+                                 {"index_misses", &ReadCounters::index_misses},
+                                 {"cache_hits", &ReadCounters::cache_hits},
+                                 {"cache_misses", &ReadCounters::cache_misses}};
 
 nb::dict counters() {
   nb::dict out;
@@ -241,11 +250,16 @@ void bind_selection_reads(nb::module_& m) {
       .def("ranges", &ranges, nb::arg("key"), nb::arg("index"), nb::arg("gap"), nb::arg("cap"))
       .def_prop_ro_static("unknown_size", [](nb::handle) { return SelectionPlan::kUnknownSize; })
       .def("start", &start, nb::arg("store"), nb::arg("keeps_indices"), nb::arg("threads"), nb::arg("event_fd"),
-           nb::arg("number"), nb::arg("reads").none() = nb::none(), nb::arg("queue").none() = nb::none());
+           nb::arg("number"), nb::arg("reads").none() = nb::none(), nb::arg("queue").none() = nb::none(),
+           nb::arg("cache_bytes") = 0);
   m.def("read_counters", &counters);
   m.def("reset_read_counters", [] {
     for (const auto& one : process_readers().all()) one->counters().reset();
   });
+  m.def(
+      "make_read_cache", [](std::uint64_t cache_bytes) { static_cast<void>(cache_of(cache_bytes)); },
+      nb::arg("cache_bytes"),
+      "Makes the cache of reads that are started with that size, and drops one of another size.");
   m.def("forget_index", [](const std::string& store, const std::string& key) {
     process_readers().indices().drop(formatted("{}\0{}", store, key));
   });

@@ -53,6 +53,19 @@ def test_arrays_in_s3_are_read_by_our_requests(folder, name, remote):
 
 
 @pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["plain.zarr", "sharded.zarr"])
+def test_chunks_are_kept_while_their_objects_have_the_same_version(folder, name):
+    with S3Server(folder.parent, keys=KEYS) as server:
+        with damacy.zarr.enable(remote="native", strict=True, cache_bytes="16MiB"):
+            array = zarr.open_array(ObjectStore(s3_store(server), read_only=True), path=name, mode="r")
+            for selection, decodes in [(np.s_[:], True), (np.s_[:], False), (np.s_[3:20, ::7, 5], False)]:
+                damacy.zarr.reset_stats()
+                np.testing.assert_array_equal(array[selection], DATA[selection])
+                assert (damacy.zarr.stats()["chunks_decoded"] > 0) == decodes
+    damacy.zarr.disable()
+
+
+@pytest.mark.timeout(60)
 def test_arrays_behind_http(folder):
     with FaultServer(folder) as server, damacy.zarr.enable(remote="native", strict=True):
         inner = obstore_store.HTTPStore.from_url(f"{server.url}/a%20b", client_options={"allow_http": True})

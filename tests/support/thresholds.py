@@ -27,14 +27,14 @@ OF_CHUNKS = (
     ),
     Threshold("a block of zstd", 128 * KIB, "codec/gpu_zstd/descriptors.h", "kMaxBlock = 128u << 10;"),
     Threshold("chunks read in part", PARTIAL_FROM, "fetch/wanted_chunks.cpp", "kPartialFrom = 512 << 10;"),
-    Threshold("kept chunks of a request", 512 * KIB, "fetch/worker_engine.cpp", "kCachedBytesATask = 512 << 10;"),
+    Threshold("kept chunks of a request", 512 * KIB, "fetch/cached_task.h", "kCachedBytesATask = 512 << 10;"),
     Threshold("a merged read", 1 * MIB, "core/limits.h", "merged_read_bytes = 1 << 20;"),
-    Threshold("kept neighbours of a request", 4 * MIB, "fetch/worker_engine.cpp", "kNeighboursBytesATask = 4 << 20;"),
+    Threshold("kept neighbours of a request", 4 * MIB, "fetch/cached_task.h", "kNeighboursBytesATask = 4 << 20;"),
 )
 
 # Chunks that a batch needs, and those of them that are absent.
 OF_COUNTS = (
-    Threshold("kept chunks of a request", 64, "fetch/worker_engine.cpp", "kCachedATask = 64;"),
+    Threshold("kept chunks of a request", 64, "fetch/cached_task.h", "kCachedATask = 64;"),
     Threshold("absent chunks of a request", 64, "fetch/worker_engine.cpp", "kFillsATask = 64;"),
 )
 

@@ -12,7 +12,7 @@ import numpy as np
 from zarr.abc.codec import CodecPipeline as _ZarrPipeline
 
 from damacy._core.log import logger
-from damacy.zarr import _chunk_names, _jobs, _native_array, _remote, _stock, _stores
+from damacy.zarr import _cache, _chunk_names, _jobs, _native_array, _remote, _stock, _stores
 from damacy.zarr._stats import counted
 from damacy.zarr._target import Target
 
@@ -171,7 +171,8 @@ class CodecPipeline(_ZarrPipeline):
             objects, keeps = fetched.given, False
             keep = target.memory, fetched
         way = await target.way_to_device()
-        missing = await _jobs.run(lambda threads, fd, n: plan.start(objects, keeps, threads, fd, n, *way), keep)
+        size = await _cache.size() if keeps and way[0] is None else 0
+        missing = await _jobs.run(lambda threads, fd, n: plan.start(objects, keeps, threads, fd, n, *way, size), keep)
         return bytes(plan.of_items(missing))
 
     async def _read_stock(self, why_not: str, items: Sequence[Any], out: Any, drop_axes: tuple[int, ...]) -> Any:

@@ -10,7 +10,8 @@ _BUS_COUNTERS = ("h2d_bytes", "h2d_copies", "d2h_bytes")
 
 
 def stats() -> dict[str, int]:
-    """Counters since `reset_stats()`: reads, items, chunks and bytes of native reads, and reads that fell back."""
+    """Counters since `reset_stats()`: reads, items, chunks and bytes of native reads, look-ups in caches, and
+    reads that fell back."""
     from damacy import _native
     from damacy._device.memory import transfers
 

@@ -6,6 +6,7 @@ import warnings
 from typing import Any, Literal
 
 from damacy._core.log import logger
+from damacy._core.sizes import as_bytes
 
 _PIPELINE = "damacy.zarr.CodecPipeline"
 _BUFFER = "damacy.zarr.buffer.gpu.Buffer"
@@ -40,6 +41,7 @@ def enable(
     strict: bool = False,
     device: str | int | None = None,
     remote: Literal["native"] | None = None,
+    cache_bytes: int | str | None = None,
 ) -> Any:
     """Makes zarr-python read through this library; as a context manager, until the end of the block.
 
@@ -55,26 +57,42 @@ def enable(
     zarr `ObjectStore` over obstore's `S3Store` or `HTTPStore` are read by damacy's own requests, if their url and
     options can be read from it; else, and by default, obstore makes the requests. Raises `InvalidArgument` for any
     other value.
+
+    `cache_bytes`: the size of a cache of decoded chunks, which all reads of this process into host memory share; an
+    int, or text such as "4GiB". A later read of a kept chunk copies its elements from there. None, the default, keeps
+    nothing, and the next read frees the cache of an earlier call. Files of a `LocalStore` or `GDSStore`, and objects
+    that `remote="native"` reads and that have a version, are kept; reads into GPU memory do not use the cache. Each
+    read checks that its files are unchanged, and a file is kept once it is two seconds old. Not noticed are writes
+    through a memory map, which may leave the file's time as it is, and tools that set the time back. Raises
+    `ValueError` for another text or a negative number, `OutOfMemory` if the cache cannot be allocated.
     """
     if remote not in (None, "native"):
         from damacy import InvalidArgument
 
         raise InvalidArgument(f'enable: remote must be "native" or None (got {remote!r})', reason="arguments")
+    size = None if cache_bytes is None else as_bytes(cache_bytes, "cache_bytes")
     _warn_if_newer()
     import zarr
     from zarr.registry import register_buffer, register_ndbuffer, register_pipeline
 
     import damacy.zarr
     from damacy._device.memory import device_named
-    from damacy.zarr import _opened_before
+    from damacy.zarr import _cache, _opened_before
     from damacy.zarr.buffer import gpu as buffers
 
     if device is not None:
         device_named(device)
+    if size is not None:
+        _cache.make(size)
     register_pipeline(damacy.zarr.CodecPipeline)
     register_buffer(buffers.Buffer)
     register_ndbuffer(buffers.NDBuffer)
-    keys: dict[str, Any] = {"damacy.strict": bool(strict), "damacy.device": device, "damacy.remote": remote}
+    keys: dict[str, Any] = {
+        "damacy.strict": bool(strict),
+        "damacy.device": device,
+        "damacy.remote": remote,
+        "damacy.cache_bytes": size,
+    }
     if pipeline:
         _opened_before.watch()
         keys["codec_pipeline.path"] = _PIPELINE
@@ -87,8 +105,10 @@ def enable(
 
 
 def disable() -> None:
-    """Restores zarr's defaults for everything that `enable` sets."""
+    """Restores zarr's defaults for everything that `enable` sets, and frees the cache of decoded chunks."""
     import zarr
+
+    from damacy.zarr import _cache
 
     defaults = zarr.config.defaults[0]
     zarr.config.set(
@@ -99,8 +119,10 @@ def disable() -> None:
             "damacy.strict": False,
             "damacy.device": None,
             "damacy.remote": None,
+            "damacy.cache_bytes": None,
         }
     )
+    _cache.drop()
 
 
 for _function in (enable, disable):

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "damacy/cache/wide_hash.h"
+#include "damacy/store/noticed_change.h"
 
 namespace damacy {
 namespace {
@@ -45,10 +46,8 @@ void CachedChunks::prefetch_from(std::size_t chunk) {
   cache_->prefetch(std::span(keys).first(count));
 }
 
-// A change of a remote object that has no version would not be noticed if the size stays.
 bool CachedChunks::would_notice_change(std::size_t chunk) const {
-  const Store& store = *tasks_.array_of(tasks_.shard_of(chunk)).store();
-  return !store.is_remote() || store.is_immutable() || !tasks_.object_with(chunk)->version().empty();
+  return has_version(*tasks_.array_of(tasks_.shard_of(chunk)).store(), *tasks_.object_with(chunk));
 }
 
 std::optional<ChunkTier::Hold> CachedChunks::find(std::uint32_t chunk) {

@@ -6,6 +6,7 @@
 #include "damacy/copy/block_copy.h"
 #include "damacy/core/formatted.h"
 #include "damacy/fetch/cached_chunks.h"
+#include "damacy/fetch/cached_task.h"
 #include "damacy/fetch/chunk_tasks.h"
 #include "damacy/fetch/host_sink.h"
 
@@ -23,12 +24,7 @@ struct WorkerMemory {
 };
 
 constexpr std::size_t kFillsATask = 64;
-// Of cached chunks that one request places: many small ones, few large ones.
-constexpr std::size_t kCachedATask = 64;
-constexpr std::size_t kCachedBytesATask = 512 << 10;
 constexpr std::size_t kEncodedBytesATask = 64 << 10;  // decoding takes longer
-// Neighbours write the same rows, and so belong in one request.
-constexpr std::size_t kNeighboursBytesATask = 4 << 20;
 
 // For rows of this batch, and of other batches that joined.
 class RowSink final : public HostSink {
@@ -92,37 +88,6 @@ class FillTask final : public Request {
   const Task<Job> task_;  // ends after all below
   const std::shared_ptr<HostSink> sink_;
   std::vector<std::uint32_t> chunks_;
-};
-
-struct CachedChunk {
-  std::uint32_t chunk;
-  ChunkTier::Hold hold;
-};
-
-// Chunks that were decoded earlier: only placed.
-class CachedTask final : public Request {
- public:
-  explicit CachedTask(const std::shared_ptr<HostSink>& sink) : task_(sink->chunks().new_task()), sink_(sink) {}
-  void add(CachedChunk cached) {
-    bytes_ += cached.hold.bytes().size();
-    chunks_.push_back({cached.chunk, cached.hold.bytes()});
-    holds_.push_back(std::move(cached.hold));
-  }
-  bool is_full(bool before_neighbour) const noexcept {
-    return chunks_.size() >= kCachedATask || bytes_ >= (before_neighbour ? kNeighboursBytesATask : kCachedBytesATask);
-  }
-  Part prepare(std::size_t, std::stop_token) override { return {}; }
-  void complete(std::size_t, const Part&, const Error* failure) noexcept override {
-    if (failure == nullptr) return sink_->place_cached(chunks_);
-    for (const HostSink::Decoded& cached : chunks_) sink_->chunks().fail_chunk(cached.chunk, *failure);
-  }
-
- private:
-  const Task<Job> task_;  // ends after all below
-  const std::shared_ptr<HostSink> sink_;
-  std::vector<ChunkTier::Hold> holds_;
-  std::vector<HostSink::Decoded> chunks_;
-  std::size_t bytes_ = 0;
 };
 
 // Encoded chunks of a tier: decoded and placed. A chunk whose bytes were overwritten meanwhile is read.

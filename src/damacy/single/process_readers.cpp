@@ -1,8 +1,13 @@
 #include "damacy/single/process_readers.h"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
+#include "damacy/cache/chunk_cache.h"
+#include "damacy/core/error.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 
@@ -19,6 +24,25 @@ std::vector<std::shared_ptr<SelectionReaders>> ProcessReaders::all() {
   std::vector<std::shared_ptr<SelectionReaders>> found;
   for (const auto& [threads, one] : by_threads_) found.push_back(one);
   return found;
+}
+
+std::shared_ptr<ChunkTier> ProcessReaders::cache_of(std::uint64_t bytes) {
+  std::shared_ptr<ChunkTier> dropped;  // without the lock: it may take long to give the memory back
+  const Lock lock(cache_mutex_);
+  if (bytes == cache_bytes_) return cache_;
+  dropped = std::exchange(cache_, nullptr);
+  cache_bytes_ = 0;
+  try {
+    if (bytes > 0) {
+      const auto cache = std::make_shared<ChunkCache>(bytes, std::make_shared<PageAlloc>());
+      cache->clear_pages_ahead();
+      cache_ = cache;
+    }
+  } catch (const std::bad_alloc&) {
+    throw Error(Status::oom, formatted("no memory for the index of a cache of {} bytes", bytes), "memory");
+  }
+  cache_bytes_ = bytes;
+  return cache_;
 }
 
 ProcessReaders& process_readers() {

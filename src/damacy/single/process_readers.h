@@ -1,13 +1,15 @@
 // The reader threads of this process for single reads: one set for each number of threads that a caller used, with a
-// common cache of shard indices. Sets are kept, because the last reference to one may be dropped on one of its own
-// threads. Knows no read.
+// common cache of shard indices, and one of decoded chunks. Sets are kept, because the last reference to one may be
+// dropped on one of its own threads. Knows no read.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "damacy/cache/chunk_tier.h"
 #include "damacy/core/cores.h"
 #include "damacy/core/mutex.h"
 #include "damacy/single/selection_readers.h"
@@ -21,12 +23,18 @@ class ProcessReaders {
   std::shared_ptr<SelectionReaders> one_thread_a_core() { return with_threads(cores_); }
   std::vector<std::shared_ptr<SelectionReaders>> all();
   IndexCache& indices() noexcept { return indices_; }
+  // The cache of decoded chunks of all sets, of that size; null for 0. Another size than before drops the cache and
+  // makes a new one. Reads that are under way keep the one that they have. Throws Error(oom).
+  std::shared_ptr<ChunkTier> cache_of(std::uint64_t bytes);
 
  private:
   const std::size_t cores_ = usable_cores();
   IndexCache indices_;
   Mutex mutex_;
   std::map<std::size_t, std::shared_ptr<SelectionReaders>> by_threads_ DAMACY_GUARDED_BY(mutex_);
+  Mutex cache_mutex_;  // held while a cache is made
+  std::shared_ptr<ChunkTier> cache_ DAMACY_GUARDED_BY(cache_mutex_);
+  std::uint64_t cache_bytes_ DAMACY_GUARDED_BY(cache_mutex_) = 0;
 };
 
 // Never destroyed. A forked child has its own, because it does not have its parent's threads.

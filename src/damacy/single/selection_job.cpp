@@ -19,9 +19,10 @@ DecodeMemory SelectionJob::memory_of_readers() const {
   return {memory_->staging, memory_->scratch, readers.threads().contexts(), memory_};
 }
 
-// Memory of its own is not needed any more, except by reads that storage still holds.
+// Memory and cache are not needed any more, except by reads that storage still holds.
 void SelectionJob::settle() noexcept {
   memory_.reset();
+  request.cache.reset();  // the caller may drop it next
   const auto ended = std::move(ended_);
   ended();
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "damacy/cache/chunk_tier.h"
 #include "damacy/core/error.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/task.h"
@@ -35,7 +36,8 @@ struct SelectedObject {
 struct SelectionRequest {
   std::shared_ptr<const Array> object;  // an array as large as one stored object
   std::shared_ptr<Store> store;
-  bool keeps_indices = false;  // the store's stamps distinguish versions of an object
+  bool keeps_indices = false;        // the store's stamps distinguish versions of an object
+  std::shared_ptr<ChunkTier> cache;  // of decoded chunks, if it keeps indices; unused with a device. Null: none
   std::vector<SelectedObject> items;
   std::array<std::byte, 16> fill{};  // in this machine's byte order
   std::span<std::byte> out;          // the memory that is written; runs count from its begin

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "damacy/cache/wide_hash.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/zarr/shard_index.h"
@@ -10,12 +11,15 @@
 namespace damacy {
 
 std::shared_ptr<const Array> stored_array(const std::string& uri, std::string_view document, int zarr_format) {
-  return stored_array(uri, zarr_format == 3 ? parse_v3_array(document) : parse_v2_array(document));
+  WideHash hash;
+  hash.add(document);
+  return stored_array(uri, zarr_format == 3 ? parse_v3_array(document) : parse_v2_array(document),
+                      Stamp{hash.value()[0], hash.value()[1], document.size(), zarr_format});
 }
 
-std::shared_ptr<const Array> stored_array(const std::string& uri, ArrayMetadata metadata) {
+std::shared_ptr<const Array> stored_array(const std::string& uri, ArrayMetadata metadata, const Stamp& document) {
   metadata.shape = metadata.shard_shape;
-  return std::make_shared<const Array>(uri, nullptr, "", "", Stamp{}, std::move(metadata), std::vector<std::string>{});
+  return std::make_shared<const Array>(uri, nullptr, "", "", document, std::move(metadata), std::vector<std::string>{});
 }
 
 std::uint64_t index_bytes(const Array& array) {

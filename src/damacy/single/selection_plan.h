@@ -20,7 +20,9 @@
 namespace damacy {
 
 // An array of the size of one stored object, which is enough for a read, for any shape of the real array.
-[[nodiscard]] std::shared_ptr<const Array> stored_array(const std::string& uri, ArrayMetadata metadata);
+// `document`: tells its document from all others, for Array::id(), which keys of caches need.
+[[nodiscard]] std::shared_ptr<const Array> stored_array(const std::string& uri, ArrayMetadata metadata,
+                                                        const Stamp& document = {});
 // Throws what parsing the document throws.
 [[nodiscard]] std::shared_ptr<const Array> stored_array(const std::string& uri, std::string_view document,
                                                         int zarr_format);

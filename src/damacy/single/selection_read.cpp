@@ -8,8 +8,8 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "damacy/fetch/chunk_tasks.h"
-#include "damacy/fetch/host_sink.h"
 #include "damacy/plan/selection.h"
+#include "damacy/single/keeping_sink.h"
 #include "damacy/zarr/shard.h"
 
 namespace damacy {
@@ -46,6 +46,10 @@ class ObjectWants final : public WantedChunks {
   void count_placed(StatsBoard::Span, std::size_t, std::int64_t, Decode) noexcept override {}
   void fail_chunk(std::size_t chunk, const Error& error) noexcept override;
   void fail_all(const Error& error) noexcept override { fail(objects_.front(), error); }  // the first failure counts
+  KeepingSink::Name name_of(std::size_t chunk) const {
+    const Selected& of = object_of(chunk);
+    return {key_of(of), of.chunks->number(chunk - of.first)};
+  }
 
  private:
   struct Selected {
@@ -304,9 +308,11 @@ std::vector<RemoteObject> objects_to_announce(const SelectionRequest& request) {
 
 OpeningRead::Opened opened(const std::shared_ptr<SelectionJob>& job, Announcement& announcement,
                            const std::shared_ptr<ObjectWants>& chunks) {
+  const std::int64_t begin_ns = system_ns();
   open_wanted(announcement, *chunks);
-  auto sink = std::make_shared<HostSink>(chunks, job->memory_of_readers());
-  ChunkReads reads = find_reads(chunks->wants());
+  const auto name_of = [&all = *chunks](std::size_t chunk) { return all.name_of(chunk); };
+  auto sink = std::make_shared<KeepingSink>(*job, chunks, name_of, begin_ns);
+  ChunkReads reads = place_kept(sink, job->readers.threads());
   for (const std::uint32_t chunk : reads.missing) sink->fill(chunk);
   return {std::move(sink), std::move(reads)};
 }

@@ -19,19 +19,19 @@ ThreadCounts counts_of(std::size_t threads) {
   return counts;
 }
 
+}  // namespace
+
 std::int64_t system_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
-}  // namespace
-
 ReadMemory::ReadMemory(std::size_t staging_bytes, std::size_t scratch_bytes)
     : staging(std::make_shared<PageAlloc>(), staging_bytes), scratch(std::make_shared<PageAlloc>(), scratch_bytes) {}
 
 void ReadCounters::reset() noexcept {
-  for (auto* counter :
-       {&reads, &items, &chunks_decoded, &chunks_missing, &stored_bytes, &decoded_bytes, &index_hits, &index_misses})
+  for (auto* counter : {&reads, &items, &chunks_decoded, &chunks_missing, &stored_bytes, &decoded_bytes, &index_hits,
+                        &index_misses, &cache_hits, &cache_misses})
     counter->store(0);
 }
 

@@ -27,9 +27,11 @@ struct ReadMemory {
 
 struct ReadCounters {
   std::atomic<std::int64_t> reads{0}, items{0}, chunks_decoded{0}, chunks_missing{0}, stored_bytes{0}, decoded_bytes{0},
-      index_hits{0}, index_misses{0};
+      index_hits{0}, index_misses{0}, cache_hits{0}, cache_misses{0};
   void reset() noexcept;
 };
+
+[[nodiscard]] std::int64_t system_ns();  // the system's time, in the unit of Stamp::modified_ns
 
 class SelectionReaders {
  public:

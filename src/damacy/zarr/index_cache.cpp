@@ -2,12 +2,12 @@
 
 #include "damacy/core/lru.h"
 #include "damacy/core/mutex.h"
+#include "damacy/store/noticed_change.h"
 
 namespace damacy {
 namespace {
 
 constexpr std::size_t kIndices = 1024;
-constexpr std::int64_t kSettledNs = 2'000'000'000;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ std::optional<ShardIndex> IndexCache::find(const std::string& name, const Stamp&
 }
 
 void IndexCache::keep(const std::string& name, const Stamp& stamp, std::int64_t now_ns, const ShardIndex& index) {
-  if (now_ns - stamp.modified_ns <= kSettledNs) return;
+  if (!is_settled(stamp, now_ns)) return;
   const Lock lock(state_->mutex);
   state_->kept.add(name, {stamp, index}, ++state_->uses);
   state_->kept.trim(kIndices);

@@ -1,0 +1,39 @@
+"""The cache of decoded chunks that native reads into host memory share: its size, as zarr's configuration has it. Knows
+no chunks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from damacy._core.sizes import as_bytes
+
+_made = os.getpid(), 0  # the process that made a cache last, and its size
+
+
+def make(size: int) -> None:
+    """Makes the cache, and frees one of another size. Both take long for a large cache."""
+    global _made
+    from damacy import _native
+
+    _native.make_read_cache(size)
+    _made = os.getpid(), size
+
+
+def drop() -> None:
+    """Frees the cache, also one that a read has just made on another thread. Reads under way keep it until they end."""
+    if "damacy._native" in sys.modules:
+        make(0)
+
+
+async def size() -> int:
+    """`damacy.cache_bytes` of zarr's configuration, 0 for None. If it has changed, another thread makes the cache."""
+    import zarr
+
+    chosen = zarr.config.get("damacy.cache_bytes", None)
+    wanted = 0 if chosen is None else as_bytes(chosen, "zarr.config 'damacy.cache_bytes'")
+    process, made = _made
+    if wanted != (made if process == os.getpid() else 0):
+        await asyncio.to_thread(make, wanted)
+    return wanted
