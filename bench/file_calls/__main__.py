@@ -1,13 +1,18 @@
-"""What one small request costs: `python -m bench.file_calls [--device cuda] [--arm NAME=FOLDER ...]`.
+"""What one small request costs: `python -m bench.file_calls [--device cuda] [--bytes N ...] [--arm NAME=FOLDER ...]`.
 
 10,000 `CuFile.pread` of 64 KiB from a file in the page cache, all started before the first is waited for, with 1 and 16
 threads for I/O. Arms are folders with a built `damacy` (default: this one), the C++ program of this folder
-(`--program NAME=FILE`), KvikIO if it is installed, and for host memory a loop of `os.preadv` on as many threads. They
-run in processes of their own, by turns; `over_first` is the median of their ratios to the first arm of the same turn.
+(`--program NAME=FILE`, or `--prefix FOLDER` of an installed damacy, for which it is built), KvikIO if it is installed,
+and for host memory a loop of `os.preadv` on as many threads. They run in processes of their own, by turns; `over_first`
+is the median of their ratios to the first arm of the same turn.
 `submit_us` is the part of `us_a_range` until the last call has returned its future; the rest is waiting for them.
 
 `--calls gather` reads as many ranges, with gaps between them, in random order by one `preadv_packed`; `--calls bulk` as
-many bytes by one `read`.
+many bytes by one `read`. Several kinds of calls and several sizes are measured one after the other. The last lines
+compare the preads with what they must reach.
+
+    python -m bench.file_calls --device cuda --bytes 65536 4096 --calls pread gather bulk --prefix FOLDER
+
 `--engine` compares engines of damacy, `--cold` empties the page cache before each round and says which part of the file
 was in it. Knows rates; not what makes them."""
 
@@ -29,6 +34,11 @@ from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
 GAP = 16 << 10  # more than damacy reads in vain to merge ranges
+KIB = 1 << 10
+# Of 10,000 preads: GB/s into memory of an H100 or H200, by library and bytes of a call; and for host memory the rate of
+# damacy over that of the loop of `os.preadv`.
+MUST_REACH = {("damacy", 64 * KIB): 10.0, ("C++", 64 * KIB): 25.0, ("damacy", 4 * KIB): 0.8}
+MUST_REACH_OVER_LOOP = {64 * KIB: 1.0, 4 * KIB: 1.0}
 COUNTERS = ("copies", "copy_batches", "io_uring_read_calls", "pread_read_calls", "inline_read_calls")
 
 
@@ -151,17 +161,26 @@ def run_arm(place: str, task: Task) -> dict[str, Any]:
     return dict(json.loads(ran.stdout.splitlines()[-1]))
 
 
-def arms_of(arguments: argparse.Namespace) -> dict[str, tuple[str, str, str]]:
+def built_program(prefix: str, folder: str) -> str:
+    for command in (
+        ["cmake", "-S", str(HERE), "-B", folder, f"-DCMAKE_PREFIX_PATH={pathlib.Path(prefix).resolve()}"],
+        ["cmake", "--build", folder],
+    ):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return f"{folder}/file_calls"
+
+
+def arms_of(arguments: argparse.Namespace, calls: str) -> dict[str, tuple[str, str, str]]:
     """For each arm its library, its folder or program, and the engine."""
     own = str(HERE.parent.parent / "python")
     places = dict(one.split("=", 1) for one in arguments.arm) or {"damacy": own}
     arms: dict[str, tuple[str, str, str]] = {}
-    if arguments.device == "cpu" and arguments.calls == "pread":
+    if arguments.device == "cpu" and calls == "pread":
         arms["os.preadv"] = ("os.preadv", own, "")  # the page cache is emptied by damacy
     for name, place in places.items():
         for engine in arguments.engine or [""]:
             arms[f"{name} {engine}".strip()] = ("damacy", place, engine)
-    if arguments.calls == "pread" and not arguments.cold:
+    if calls == "pread" and not arguments.cold:
         for name, program in (one.split("=", 1) for one in arguments.program):
             arms[f"C++ {name}"] = ("C++", program, "")
         if arguments.device == "cuda":
@@ -169,8 +188,10 @@ def arms_of(arguments: argparse.Namespace) -> dict[str, tuple[str, str, str]]:
     return arms
 
 
-def measure_threads(arguments: argparse.Namespace, path: str, threads: int) -> list[dict[str, Any]]:
-    arms = arms_of(arguments)
+def measure_threads(
+    arguments: argparse.Namespace, path: str, calls: str, size: int, threads: int
+) -> list[dict[str, Any]]:
+    arms = arms_of(arguments, calls)
     rates: dict[str, list[float]] = {arm: [] for arm in arms}
     ratios: dict[str, list[float]] = {arm: [] for arm in arms}
     last: dict[str, Any] = {}
@@ -182,10 +203,10 @@ def measure_threads(arguments: argparse.Namespace, path: str, threads: int) -> l
                 arguments.device,
                 path,
                 arguments.count,
-                arguments.bytes,
+                size,
                 threads,
                 arguments.rounds,
-                arguments.calls,
+                calls,
                 engine,
                 arguments.cold,
                 arguments.own_stream,
@@ -201,30 +222,54 @@ def measure_threads(arguments: argparse.Namespace, path: str, threads: int) -> l
                 ratios[arm].append(median / first)
     rows = []
     for arm, found in rates.items():
-        row: dict[str, Any] = {"arm": arm, "device": arguments.device, "threads": threads}
-        row |= {"calls": arguments.calls, "bytes": arguments.bytes, "cold": arguments.cold}
+        row: dict[str, Any] = {"arm": arm, "library": arms[arm][0], "device": arguments.device, "threads": threads}
+        row |= {"calls": calls, "bytes": size, "cold": arguments.cold}
         if found:
             median = statistics.median(found)
             row |= {"gb_per_s": round(median, 3), "range": [min(found), max(found)]}
-            row |= {"us_a_range": round(arguments.bytes / median / 1e3, 2)}
+            row |= {"us_a_range": round(size / median / 1e3, 2)}
         if ratios[arm]:
             row |= {"over_first": round(statistics.median(ratios[arm]), 3)}
         rows.append(row | {name: value for name, value in last[arm].items() if name != "gb_per_s"})
     return rows
 
 
+def verdicts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Whether preads from the page cache reach what they must: on a GPU with the best number of threads, else with
+    each."""
+    preads = [row for row in rows if row["calls"] == "pread" and not row["cold"] and "gb_per_s" in row]
+    found = []
+    for (library, size), wanted in MUST_REACH.items():
+        of_them = [row for row in preads if (row["device"], row["library"], row["bytes"]) == ("cuda", library, size)]
+        if of_them:
+            best = max(of_them, key=lambda row: row["gb_per_s"])
+            said = {name: best[name] for name in ("arm", "bytes", "threads", "gb_per_s")}
+            found.append({"must_reach": wanted, "holds": best["gb_per_s"] >= wanted} | said)
+    for row in preads:
+        least = MUST_REACH_OVER_LOOP.get(row["bytes"])
+        if (row["device"], row["library"]) == ("cpu", "damacy") and least is not None and "over_first" in row:
+            said = {name: row[name] for name in ("arm", "bytes", "threads", "over_first")}
+            found.append({"must_reach": least, "holds": row["over_first"] >= least} | said)
+    return found
+
+
 def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        path = f"{folder}/data"
-        with open(path, "wb") as out:
-            gap = GAP if arguments.calls == "gather" else 0
-            for _ in range(arguments.count * (arguments.bytes + gap) // (1 << 20) + 1):
-                out.write(os.urandom(1 << 20))
-        for threads in arguments.threads:
-            for row in measure_threads(arguments, path, threads):
-                rows.append(row)
-                print(json.dumps(row), flush=True)
+    for calls in arguments.calls:
+        for size in arguments.bytes:
+            with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+                path = f"{folder}/data"
+                with open(path, "wb") as out:
+                    gap = GAP if calls == "gather" else 0
+                    for _ in range(arguments.count * (size + gap) // (1 << 20) + 1):
+                        out.write(os.urandom(1 << 20))
+                for threads in arguments.threads:
+                    for row in measure_threads(arguments, path, calls, size, threads):
+                        rows.append(row)
+                        print(json.dumps(row), flush=True)
+    for verdict in verdicts(rows):
+        rows.append(verdict)
+        print(json.dumps(verdict), flush=True)
     return rows
 
 
@@ -236,19 +281,23 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--arm", action="append", default=[], help="NAME=FOLDER of a built damacy, to compare")
     parser.add_argument("--program", action="append", default=[], help="NAME=FILE, a program of bench/file_calls")
+    parser.add_argument("--prefix", help="an installed damacy, for which the program of this folder is built")
     parser.add_argument("--own-stream", action="store_true", help="torch's current stream is not the legacy stream")
-    parser.add_argument("--calls", choices=("pread", "gather", "bulk"), default="pread")
+    parser.add_argument("--calls", choices=("pread", "gather", "bulk"), nargs="+", default=["pread"])
     parser.add_argument("--engine", action="append", default=[], help="of damacy: pread, io_uring or auto; to compare")
     parser.add_argument("--cold", action="store_true", help="not from the page cache")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 16], help="of I/O")
     parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--bytes", type=int, default=64 << 10)
+    parser.add_argument("--bytes", type=int, nargs="+", default=[64 * KIB], help="of a call")
     parser.add_argument("--rounds", type=int, default=5, help="of one process")
     parser.add_argument("--turns", type=int, default=3, help="of all arms")
     parser.add_argument("--folder", help="of the file that is read: in memory, or on a disk for --cold")
     parser.add_argument("--out", help="the results as JSON")
     arguments = parser.parse_args()
-    rows = measure(arguments)
+    with tempfile.TemporaryDirectory() as built:
+        if arguments.prefix:
+            arguments.program.append(f"damacy={built_program(arguments.prefix, built)}")
+        rows = measure(arguments)
     if arguments.out:
         from bench import machine
 

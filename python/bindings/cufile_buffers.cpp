@@ -1,4 +1,5 @@
-// Gets memory by the buffer protocol. For device memory calls damacy._fileio.memory, which knows other libraries.
+// Gets memory by the buffer protocol, or by C functions of its library. Else calls damacy._fileio.memory, which knows
+// the other protocols.
 #include "cufile_buffers.h"
 
 #include <string>
@@ -87,9 +88,15 @@ void HeldBuffer::take_with_python(nb::handle object, nb::handle stream, nb::hand
         nb::cast<bool>(described.attr("on_device")));
 }
 
+void HeldBuffer::hold(ArrayBytes found, nb::handle object) {
+  read_only_ = found.read_only;
+  owner_ = found.owner.is_valid() ? std::move(found.owner) : nb::borrow(object);
+  place(found.pointer, found.size, found.on_device);
+}
+
 // What most device arrays and streams are like, without Python code.
 bool HeldBuffer::take_usual(nb::handle object, nb::handle stream, nb::handle interface) {
-  const auto found = interface.is_valid() ? usual_interface(interface) : torch_memory(object);
+  auto found = interface.is_valid() ? usual_interface(interface) : torch_memory(object);
   if (!found) return false;
   if (stream.is_none()) {
     if (!found->stream && has_current_stream(object)) return false;
@@ -103,9 +110,20 @@ bool HeldBuffer::take_usual(nb::handle object, nb::handle stream, nb::handle int
     }
     stream_ = handle;
   }
-  read_only_ = found->read_only;
-  owner_ = nb::borrow(object);
-  place(found->pointer, found->size, /*on_device=*/true);
+  hold(std::move(*found), object);
+  return true;
+}
+
+// DLPack by C functions. `__dlpack__` is called instead if the caller names a stream, because only it orders the
+// library's work before that stream; and for torch's tensors that torch_memory() left: with a gradient, conjugates, and
+// so on, of which torch refuses some.
+bool HeldBuffer::take_exported(nb::handle object, nb::handle stream) {
+  if (!stream.is_none() || is_tensor(object)) return false;
+  const DLPackExchangeAPI* const api = exchange_api(object.type());
+  if (api == nullptr) return false;
+  ArrayBytes found = exported_bytes(*api, object);
+  stream_ = found.stream.value_or(kLegacyStream);
+  hold(std::move(found), object);
   return true;
 }
 
@@ -146,7 +164,7 @@ void HeldBuffer::take(nb::handle object, nb::handle stream) {
   const nb::object interface = nb::steal(PyObject_GetAttrString(object.ptr(), "__cuda_array_interface__"));
   if (!interface.is_valid()) {
     PyErr_Clear();
-    if (take_view(object)) return;
+    if (take_view(object) || take_exported(object, stream)) return;
   } else if (take_usual(object, stream, interface)) {
     return;
   }
@@ -154,15 +172,6 @@ void HeldBuffer::take(nb::handle object, nb::handle stream) {
 }
 
 namespace {
-
-// Keeps an imported tensor alive, and calls its deleter at the end.
-template <class Tensor>
-nb::object owner_of(Tensor* tensor) {
-  return nb::capsule(tensor, [](void* held) noexcept {
-    auto* owned = static_cast<Tensor*>(held);
-    if (owned->deleter != nullptr) owned->deleter(owned);
-  });
-}
 
 nb::tuple described(const DLTensor& tensor, bool read_only, nb::object owner) {
   const ForeignTensor said = checked(tensor);

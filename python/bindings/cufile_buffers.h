@@ -9,6 +9,7 @@
 #include "buffer_view.h"
 #include "damacy/fileio/file_requests.h"
 #include "damacy/fileio/one_or_more.h"
+#include "dlpack_exchange.h"
 
 namespace damacy::python {
 
@@ -32,6 +33,8 @@ class HeldBuffer {
   // `interface`: of the object, null: it has none, or could not be asked for it.
   void take_with_python(nb::handle object, nb::handle stream, nb::handle interface);
   bool take_usual(nb::handle object, nb::handle stream, nb::handle interface);
+  bool take_exported(nb::handle object, nb::handle stream);
+  void hold(ArrayBytes found, nb::handle object);
   void place(std::uint64_t pointer, std::uint64_t size, bool on_device);
 
   BufferView view_;

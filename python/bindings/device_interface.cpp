@@ -91,8 +91,9 @@ nb::object called(nb::handle object, PyObject* name) {
 // What is used of the torch that the program imported. It is looked up once.
 struct Torch {
   PyObject* tensor = nullptr;
-  PyObject* current_stream = nullptr;  // of a device's index; null: this torch has none
-  PyObject* strided = nullptr;         // null: this torch has no such layout
+  PyObject* current_stream = nullptr;           // of a device's index; null: this torch has none
+  PyObject* strided = nullptr;                  // null: this torch has no such layout
+  const DLPackExchangeAPI* exchange = nullptr;  // null: before 2.10
   PyObject *is_cuda, *is_cpu, *requires_grad, *is_contiguous, *data_ptr, *nbytes, *get_device;
   PyObject *is_conj, *is_neg, *layout, *shape, *stride, *dtype;
 };
@@ -108,6 +109,7 @@ const Torch* torch_names(PyObject* module) {
   }
   auto* const names = new Torch;  // never freed
   names->tensor = tensor;
+  names->exchange = exchange_api(tensor);
   const nb::object native = nb::steal(PyObject_GetAttrString(module, "_C"));
   if (native.is_valid()) names->current_stream = PyObject_GetAttrString(native.ptr(), "_cuda_getCurrentRawStream");
   PyErr_Clear();
@@ -293,10 +295,14 @@ std::optional<ArrayLayout> array_layout(nb::handle array) {
   const Torch* const torch = imported_torch();
   PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(array.ptr()));
   if (torch != nullptr && type == torch->tensor) return layout_of_tensor(array, *torch);
-  if (torch != nullptr && PyType_Check(torch->tensor) != 0 &&
-      PyType_IsSubtype(Py_TYPE(array.ptr()), reinterpret_cast<PyTypeObject*>(torch->tensor)) != 0)
-    return std::nullopt;
+  if (is_tensor(array)) return std::nullopt;
   return layout_of_interface(array);
+}
+
+bool is_tensor(nb::handle object) {
+  const Torch* const torch = imported_torch();
+  return torch != nullptr && PyType_Check(torch->tensor) != 0 &&
+         PyType_IsSubtype(Py_TYPE(object.ptr()), reinterpret_cast<PyTypeObject*>(torch->tensor)) != 0;
 }
 
 bool is_plain_array(nb::handle array) {
@@ -309,7 +315,7 @@ bool is_plain_array(nb::handle array) {
   return own.is_valid() && PyDict_GetItem(own.ptr(), dims) == nullptr;
 }
 
-std::optional<DeviceBytes> usual_interface(nb::handle interface) {
+std::optional<ArrayBytes> usual_interface(nb::handle interface) {
   PyObject* const dict = interface.ptr();
   if (!PyDict_CheckExact(dict)) return std::nullopt;
   static const auto& names = *new Names;
@@ -324,7 +330,7 @@ std::optional<DeviceBytes> usual_interface(nb::handle interface) {
   const auto pointer = number(PyTuple_GetItem(data, 0));
   PyObject* const read_only = PyTuple_GetItem(data, 1);
   if (!pointer || *pointer == 0 || *size > ~*pointer || !PyBool_Check(read_only)) return std::nullopt;
-  DeviceBytes found{*size > 0 ? *pointer : 0, *size, read_only == Py_True, std::nullopt};
+  ArrayBytes found{*size > 0 ? *pointer : 0, *size, read_only == Py_True, std::nullopt, true, {}};
   if (PyObject* const stream = entry(dict, names.stream); stream != nullptr) {
     found.stream = number(stream);
     if (!found.stream || *found.stream == 0) return std::nullopt;
@@ -332,12 +338,14 @@ std::optional<DeviceBytes> usual_interface(nb::handle interface) {
   return found;
 }
 
-std::optional<DeviceBytes> torch_memory(nb::handle object) {
+std::optional<ArrayBytes> torch_memory(nb::handle object) {
   const Torch* const torch = imported_torch();
-  if (torch == nullptr || torch->current_stream == nullptr ||
-      reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())) != torch->tensor)
+  if (torch == nullptr || reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())) != torch->tensor ||
+      !is_attribute(object, torch->requires_grad, Py_False))
     return std::nullopt;
-  if (!is_attribute(object, torch->is_cuda, Py_True) || !is_attribute(object, torch->requires_grad, Py_False) ||
+  if (torch->exchange != nullptr)
+    if (auto found = tensor_bytes(*torch->exchange, object)) return found;
+  if (torch->current_stream == nullptr || !is_attribute(object, torch->is_cuda, Py_True) ||
       called(object, torch->is_contiguous).ptr() != Py_True)
     return std::nullopt;
   const auto pointer = number(called(object, torch->data_ptr).ptr());
@@ -351,7 +359,7 @@ std::optional<DeviceBytes> torch_memory(nb::handle object) {
   if (!handle.is_valid()) PyErr_Clear();  // in a forked child: the driver's error, which follows, says more
   const auto stream = number(handle.ptr());
   if (!stream) return std::nullopt;
-  return DeviceBytes{*size > 0 ? *pointer : 0, *size, false, *stream};
+  return ArrayBytes{*size > 0 ? *pointer : 0, *size, false, *stream, true, {}};
 }
 
 bool has_current_stream(nb::handle object) {

@@ -52,9 +52,26 @@ std::uint64_t bytes_of(const DLTensor& tensor, std::uint64_t item_bytes) {
   return static_cast<std::uint64_t>(*bytes);
 }
 
+bool is_dense_in(const DLTensor& tensor, bool c_order) {
+  std::int64_t expected = 1;
+  for (std::int32_t i = 0; i < tensor.ndim; ++i) {
+    const std::int32_t axis = c_order ? tensor.ndim - 1 - i : i;
+    if (tensor.shape[axis] == 1) continue;
+    if (tensor.strides[axis] != expected) return false;
+    expected *= tensor.shape[axis];
+  }
+  return true;
+}
+
 }  // namespace
 
-ForeignTensor checked(const DLTensor& tensor) {
+bool is_dense(const DLTensor& tensor) {
+  const std::span<const std::int64_t> shape(tensor.shape, static_cast<std::size_t>(tensor.ndim));
+  return tensor.strides == nullptr || std::ranges::find(shape, 0) != shape.end() || is_dense_in(tensor, true) ||
+         is_dense_in(tensor, false);
+}
+
+ForeignMemory checked_memory(const DLTensor& tensor) {
   if (tensor.ndim < 0 || tensor.ndim > kMostAxes || (tensor.ndim > 0 && tensor.shape == nullptr))
     refuse(PyExc_ValueError, formatted("DLPack: a tensor of {} axes, or without a shape", tensor.ndim));
   const std::uint64_t item_bytes = item_bytes_of(tensor.dtype);
@@ -64,11 +81,15 @@ ForeignTensor checked(const DLTensor& tensor) {
   if (!address || !checked_add(*address, bytes) || (data == 0 && bytes != 0))
     refuse(PyExc_ValueError, formatted("DLPack: invalid memory: {} bytes at address {} + {}", bytes, data,
                                        std::uint64_t{tensor.byte_offset}));
+  return {*address, bytes, item_bytes};
+}
+
+ForeignTensor checked(const DLTensor& tensor) {
+  const ForeignMemory memory = checked_memory(tensor);
   const auto axes = [&](const std::int64_t* of) {
     return tuple_of(std::span(of, static_cast<std::size_t>(tensor.ndim)));
   };
-  return {*address, bytes, item_bytes, axes(tensor.shape),
-          tensor.strides == nullptr ? nb::object(nb::none()) : axes(tensor.strides)};
+  return {memory, axes(tensor.shape), tensor.strides == nullptr ? nb::object(nb::none()) : axes(tensor.strides)};
 }
 
 }  // namespace damacy::python

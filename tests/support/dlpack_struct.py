@@ -1,4 +1,4 @@
-"""A DLPack capsule taken apart with ctypes, by the structures of dlpack.h 1.x. Knows no array library."""
+"""The structures of dlpack.h 1.x in ctypes, and DLPack capsules taken apart with them. Knows no array library."""
 
 import ctypes
 import dataclasses
@@ -44,6 +44,21 @@ class ManagedVersioned(ctypes.Structure):
         ("deleter", _Deleter),
         ("flags", ctypes.c_uint64),
         ("tensor", Tensor),
+    ]
+
+
+class ExchangeApi(ctypes.Structure):
+    """The C functions of a library; the addresses are those of functions or 0."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("previous", ctypes.c_void_p),
+        ("allocate", ctypes.c_void_p),
+        ("export", ctypes.c_void_p),
+        ("to_object", ctypes.c_void_p),
+        ("borrow", ctypes.c_void_p),
+        ("work_stream", ctypes.c_void_p),
     ]
 
 

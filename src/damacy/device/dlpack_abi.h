@@ -1,5 +1,5 @@
-// DLPack's binary interface, versions 0.x and 1.x: the structures that cross between libraries, as the standard lays
-// them out. Global names, because that is what others forward-declare.
+// DLPack's binary interface, versions 0.x and 1.x: the structures that cross between libraries, and the functions that
+// a library offers in C, as the standard lays them out. Global names, because that is what others forward-declare.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,24 @@ struct DLManagedTensorVersioned {
   void (*deleter)(DLManagedTensorVersioned* self);
   std::uint64_t flags;
   DLTensor dl_tensor;
+};
+
+struct DLPackExchangeAPIHeader {
+  DLPackVersion version;
+  DLPackExchangeAPIHeader* prev_api;  // of an older version, or null
+};
+
+// The attribute `__dlpack_c_exchange_api__` of a type: a capsule "dlpack_exchange_api". Objects are of Python. The
+// functions need the GIL, and return 0, or -1 with a Python exception set (the allocator reports by `set_error`). None
+// of them orders streams.
+struct DLPackExchangeAPI {
+  DLPackExchangeAPIHeader header;
+  int (*managed_tensor_allocator)(DLTensor* prototype, DLManagedTensorVersioned** tensor, void* context,
+                                  void (*set_error)(void* context, const char* kind, const char* message));
+  int (*managed_tensor_from_py_object_no_sync)(void* object, DLManagedTensorVersioned** tensor);
+  int (*managed_tensor_to_py_object_no_sync)(DLManagedTensorVersioned* tensor, void** object);
+  int (*dltensor_from_py_object_no_sync)(void* object, DLTensor* tensor);  // may be null
+  int (*current_work_stream)(std::int32_t device_type, std::int32_t device_id, void** stream);
 };
 
 }  // extern "C"

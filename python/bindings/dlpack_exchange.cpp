@@ -1,0 +1,113 @@
+#include "dlpack_exchange.h"
+
+#include <utility>
+#include <vector>
+
+#include "cufile_errors.h"
+#include "damacy/core/formatted.h"
+#include "foreign_tensor.h"
+
+namespace damacy::python {
+namespace {
+
+constexpr std::uint32_t kMajor = 1;
+constexpr std::int32_t kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13;
+constexpr std::uint8_t kComplex = 5;
+constexpr std::uint64_t kReadOnly = 1;
+constexpr std::uint64_t kLegacyStream = 1;
+constexpr const char* kCapsule = "dlpack_exchange_api";
+
+bool is_on_host(const DLTensor& tensor) {
+  return tensor.device.device_type == kCpu || tensor.device.device_type == kCudaHost;
+}
+
+bool is_on_device(const DLTensor& tensor) {
+  return tensor.device.device_type == kCuda || tensor.device.device_type == kCudaManaged;
+}
+
+// The first of the chain whose layout is known.
+const DLPackExchangeAPI* of_known_version(const DLPackExchangeAPIHeader* header) {
+  while (header != nullptr && header->version.major != kMajor) header = header->prev_api;
+  const auto* api = reinterpret_cast<const DLPackExchangeAPI*>(header);  // the header is its first member
+  const bool is_whole =
+      api != nullptr && api->managed_tensor_from_py_object_no_sync != nullptr && api->current_work_stream != nullptr;
+  return is_whole ? api : nullptr;
+}
+
+[[noreturn]] void throw_failure(nb::handle object) {
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  raise(PyExc_RuntimeError, formatted("DLPack: the exchange function of {} failed without an exception",
+                                      nb::type_name(object.type()).c_str()));
+}
+
+// Empty: the library failed.
+std::optional<std::uint64_t> work_stream(const DLPackExchangeAPI& api, const DLDevice& device) {
+  void* stream = nullptr;
+  if (api.current_work_stream(device.device_type, device.device_id, &stream) != 0) return std::nullopt;
+  return stream == nullptr ? kLegacyStream : reinterpret_cast<std::uint64_t>(stream);
+}
+
+}  // namespace
+
+const DLPackExchangeAPI* exchange_api(nb::handle type) {
+  static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  static auto& known = *new std::vector<std::pair<PyObject*, const DLPackExchangeAPI*>>;  // the types live on
+  for (const auto& [seen, api] : known)
+    if (seen == type.ptr()) return api;
+  const nb::object capsule = nb::steal(PyObject_GetAttr(type.ptr(), name));
+  if (!capsule.is_valid()) PyErr_Clear();
+  if (!capsule.is_valid() || PyCapsule_IsValid(capsule.ptr(), kCapsule) == 0) return nullptr;
+  const auto* const api =
+      of_known_version(static_cast<DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule)));
+  constexpr std::size_t kMostKnown = 64;
+  if (api != nullptr && known.size() < kMostKnown) known.emplace_back(type.inc_ref().ptr(), api);
+  return api;
+}
+
+std::optional<ArrayBytes> tensor_bytes(const DLPackExchangeAPI& api, nb::handle tensor) {
+  DLTensor found{};
+  if (api.dltensor_from_py_object_no_sync == nullptr ||
+      api.dltensor_from_py_object_no_sync(tensor.ptr(), &found) != 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  // A complex tensor may stand for conjugates of what is stored. Elements of parts of a byte have their own layout.
+  if (found.dtype.code == kComplex || found.dtype.bits % 8 != 0) return std::nullopt;
+  const ForeignMemory memory = checked_memory(found);
+  if (!is_dense(found)) return std::nullopt;
+  if (is_on_host(found)) return exported_bytes(api, tensor);
+  if (!is_on_device(found)) return std::nullopt;
+  const auto stream = work_stream(api, found.device);
+  if (!stream) {  // in a forked child: the driver's error, which follows, says more
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  return ArrayBytes{memory.bytes > 0 ? memory.address : 0, memory.bytes, false, stream, true, {}};
+}
+
+ArrayBytes exported_bytes(const DLPackExchangeAPI& api, nb::handle object) {
+  DLManagedTensorVersioned* exported = nullptr;
+  if (api.managed_tensor_from_py_object_no_sync(object.ptr(), &exported) != 0 || exported == nullptr)
+    throw_failure(object);
+  nb::object owner = owner_of(exported);
+  if (exported->version.major != kMajor)
+    raise(PyExc_NotImplementedError,
+          formatted("DLPack major version {} is not supported, only 0 and 1", exported->version.major));
+  const DLTensor& tensor = exported->dl_tensor;
+  if (!is_on_host(tensor) && !is_on_device(tensor))
+    raise(PyExc_NotImplementedError,
+          formatted("DLPack device type {} is not supported, only CPU, CUDA, CUDA host and CUDA managed",
+                    tensor.device.device_type));
+  const ForeignMemory memory = checked_memory(tensor);
+  if (!is_dense(tensor)) raise(PyExc_ValueError, "Array must be contiguous");
+  const auto stream = is_on_device(tensor) ? work_stream(api, tensor.device) : kLegacyStream;
+  if (!stream) throw_failure(object);
+  return {memory.bytes > 0 ? memory.address : 0,
+          memory.bytes,
+          (exported->flags & kReadOnly) != 0,
+          stream,
+          is_on_device(tensor),
+          std::move(owner)};
+}
+
+}  // namespace damacy::python
