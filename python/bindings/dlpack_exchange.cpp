@@ -64,13 +64,18 @@ const DLPackExchangeAPI* exchange_api(nb::handle type) {
   return api;
 }
 
-std::optional<ArrayBytes> tensor_bytes(const DLPackExchangeAPI& api, nb::handle tensor) {
+std::optional<DLTensor> borrowed_tensor(const DLPackExchangeAPI& api, nb::handle object) {
   DLTensor found{};
-  if (api.dltensor_from_py_object_no_sync == nullptr ||
-      api.dltensor_from_py_object_no_sync(tensor.ptr(), &found) != 0) {
-    PyErr_Clear();
-    return std::nullopt;
-  }
+  if (api.dltensor_from_py_object_no_sync != nullptr && api.dltensor_from_py_object_no_sync(object.ptr(), &found) == 0)
+    return found;
+  PyErr_Clear();
+  return std::nullopt;
+}
+
+std::optional<ArrayBytes> tensor_bytes(const DLPackExchangeAPI& api, nb::handle tensor) {
+  const auto borrowed = borrowed_tensor(api, tensor);
+  if (!borrowed) return std::nullopt;
+  const DLTensor& found = *borrowed;
   // A complex tensor may stand for conjugates of what is stored. Elements of parts of a byte have their own layout.
   if (found.dtype.code == kComplex || found.dtype.bits % 8 != 0) return std::nullopt;
   const ForeignMemory memory = checked_memory(found);

@@ -23,6 +23,10 @@ struct ArrayBytes {
 // Of the object's type; null: it has none, or of other versions. It is looked up once for a type.
 const DLPackExchangeAPI* exchange_api(nb::handle type);
 
+// The fields of an object of the type, which point into it. Empty, without an exception: the library has no such
+// function, or it failed.
+std::optional<DLTensor> borrowed_tensor(const DLPackExchangeAPI& api, nb::handle object);
+
 // Of a torch.Tensor without a gradient. Empty, without an exception: unusual, or the library failed;
 // damacy._fileio.memory finds out what it is.
 std::optional<ArrayBytes> tensor_bytes(const DLPackExchangeAPI& api, nb::handle tensor);

@@ -1,6 +1,7 @@
 """Layouts of arrays in device memory, which the native library reads itself, on NumPy memory that pretends to be a
 device's; and what it leaves to damacy.halo._arrays."""
 
+import ctypes
 import sys
 import types
 
@@ -189,6 +190,110 @@ def test_an_unusual_tensor_is_left_to_python(torch, more):
     tensor = Tensor(np.zeros(SHAPE))
     for name, value in more.items():
         setattr(tensor, name, value)
+    with pytest.raises(AssertionError, match="left to Python"):
+        gather(plans(specs()), [tensor] * 3)
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("place", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("type", ctypes.c_uint8 * 2),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class Described:
+    """A tensor that torch's C function describes, so that attributes are not asked for, except one."""
+
+    negative = False
+
+    def __init__(self, memory, place=(2, 3), kind=2, **more):
+        sizes = ctypes.c_int64 * memory.ndim
+        self.memory, self.dims_of = (
+            memory,
+            (sizes(*memory.shape), sizes(*(s // memory.itemsize for s in memory.strides))),
+        )
+        self.said = DLTensor(memory.ctypes.data, place, memory.ndim, (kind, 8 * memory.itemsize), 1)
+        self.said.shape, self.said.strides = (ctypes.cast(d, ctypes.POINTER(ctypes.c_int64)) for d in self.dims_of)
+        for name, value in more.items():
+            setattr(self.said, name, value)
+
+    def is_neg(self):
+        return self.negative
+
+
+@pytest.fixture
+def torch_with_functions(torch, monkeypatch):
+    """How often torch's C function was called."""
+    calls = []
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
+    def borrow(tensor, out):
+        calls.append(tensor)
+        out[0] = tensor.said
+        return 0
+
+    unused = ctypes.PYFUNCTYPE(ctypes.c_int)(lambda: -1)
+    address = ctypes.cast(unused, ctypes.c_void_p).value
+    functions = [0, 0, address, 0, ctypes.cast(borrow, ctypes.c_void_p).value, address]
+    api = (ctypes.c_uint64 * 7)(1 | 3 << 32, *functions)  # version 1.3, no older one
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    name = ctypes.c_char_p(b"dlpack_exchange_api")
+    kept_for_ever.append((borrow, unused, api, name))
+    capsule = new(ctypes.addressof(api), name, None)
+    kind = type("Described", (Described,), {"__dlpack_c_exchange_api__": capsule})
+    monkeypatch.setattr(sys.modules["torch"], "Tensor", kind)
+    return types.SimpleNamespace(Tensor=kind, calls=calls)
+
+
+kept_for_ever: list = []  # the functions of a library
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("f8", 2), ("f4", 2), ("i2", 0), ("u2", 1), ("?", 6)])
+def test_a_tensor_is_described_by_a_function_of_its_library(torch_with_functions, dtype, kind):
+    memory = (np.arange(40).reshape(5, 8) % 2).astype(dtype)[:, ::2]
+    tensor = torch_with_functions.Tensor(memory, kind=kind)
+    assert np.array_equal(packed(specs(dtype, memory.strides), [tensor] * 3), np.tile(memory[1:4, 1:3].ravel(), 3))
+    torch_with_functions.calls.clear()
+    found = gather(plans(specs(dtype, memory.strides)), [tensor] * 3)
+    assert (found.held, found.device, found.unnamed) == ([tensor], 3, [tensor])
+    assert torch_with_functions.calls == [tensor]
+    moved = torch_with_functions.Tensor(memory, kind=kind, data=memory.ctypes.data - 8, byte_offset=8)
+    assert gather(plans(specs(dtype, memory.strides)), [moved] * 3).addresses == found.addresses
+    assert (
+        gather(plans(specs(dtype, memory.strides)), [torch_with_functions.Tensor(memory, (1, 0), kind)] * 3).device
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"place": (8, 0)},
+        {"kind": 4},
+        {"kind": 5},
+        {"lanes": 2},
+        {"ndim": 99},
+        {"ndim": -1},
+        {"data": None},
+        {"strides": None},
+    ],
+)
+def test_what_the_function_says_may_be_unusual(torch_with_functions, more):
+    tensor = torch_with_functions.Tensor(np.zeros(SHAPE), **more)
+    with pytest.raises(AssertionError, match="left to Python"):
+        gather(plans(specs()), [tensor] * 3)
+
+
+def test_a_tensor_that_stands_for_negated_elements_is_left_to_python(torch_with_functions):
+    tensor = torch_with_functions.Tensor(np.zeros(SHAPE))
+    tensor.negative = True
     with pytest.raises(AssertionError, match="left to Python"):
         gather(plans(specs()), [tensor] * 3)
 
