@@ -676,7 +676,7 @@ READ_FAULTS = [
 READING = (
     "WorkerEngine*:HostSink*:ChunkShare*:ReadsTest*:FindReads*:ChunkTasks*:SampleStream*:*WaveRunnerOn*:*WaveFormer*"
 )
-KEPT = "ChunkCache.*:SharedRegions.*:PagesAhead*:*Kept*:SameVerdicts.*large_chunk*"
+KEPT = "ChunkCache.*:SharedRegions.*:PagesAhead*:*Kept*:KeepingSink*:SameVerdicts.*large_chunk*"
 # Conformance suites; rules of tasks, of slots, of readers, of transfers and of small reads.
 SUITES = "*Suite/*:Task.*:BatchLayout.*:*NamedArrays*/lazy:Transfer.*:NetThreads.*:thread_engine.*:*SmallReads*"
 AHEAD = "DocumentsAhead*:HttpStore.*:Announce*"

@@ -6,7 +6,6 @@
 import os
 
 import pytest
-from support.streaming import set_natively
 
 from damacy import _native
 
@@ -39,6 +38,7 @@ def rounds(request) -> int:
 @pytest.fixture
 def device_decodes(monkeypatch):
     """A function after which the GPU decodes also small batches, which the cores would decode otherwise."""
+    from support.streaming import set_natively
 
     def switch(on: bool = True, **native: object) -> None:
         set_natively(monkeypatch, **({"device_from_bytes": 0} if on else {}), **native)

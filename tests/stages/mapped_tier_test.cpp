@@ -38,7 +38,7 @@ class MappedTierTest : public testing::PlannedBatches {
     plan(job, [&](const std::shared_ptr<ChunkTasks>& tasks) {
       const DecodeMemory memory{staging_, scratch_, readers->contexts()};
       const auto sink = std::make_shared<KeepingRows>(tasks, memory, *tier);
-      const ChunkReads reads = find_reads(*tasks, [&](std::uint32_t chunk) {
+      const ChunkReads reads = find_reads(tasks->wants(), [&](std::uint32_t chunk) {
         const auto hold = sink->cached.find(chunk);
         if (!hold) return false;
         const HostSink::Decoded kept{chunk, hold->bytes()};

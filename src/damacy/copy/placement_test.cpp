@@ -155,6 +155,7 @@ TEST_P(PortionsOnDevice, wait_for_the_last_use_of_that_memory) {
   pinned.reusable_after(stream->record());
   enqueue_in_portions(copier, *stream, list, pinned, image);
   EXPECT_EQ(used.front(), std::byte{1});
+  pinned.ready().wait();  // it uses memory of this test
 }
 
 TEST_P(PortionsOnDevice, without_room_for_an_image_are_refused) {
