@@ -162,12 +162,6 @@ std::optional<Dtype> dtype_of_object(const nb::object& object) {
   }
 }
 
-// Of an extent or a stride: products with sizes of elements do not overflow.
-constexpr bool is_usual(std::int64_t value) noexcept {
-  constexpr std::int64_t kLargest = std::int64_t{1} << 40;
-  return value <= kLargest && value >= -kLargest;
-}
-
 // A tuple of integers, each times `unit`.
 std::optional<Dims> usual_dims(PyObject* tuple, std::int64_t unit = 1) {
   if (tuple == nullptr || !PyTuple_Check(tuple) || PyTuple_Size(tuple) > static_cast<Py_ssize_t>(kMaxRank))
@@ -193,42 +187,10 @@ std::optional<std::uint64_t> count_of(const Dims& shape) {
   return count;
 }
 
-// Of a batch's types. A complex tensor may stand for conjugates of what is stored.
-std::optional<Dtype> dtype_of(const DLDataType& type) {
-  constexpr std::uint8_t kCodes[] = {2, 4, 2, 2, 1, 0, 1, 0, 1, 0, 1, 0, 6};  // by the numbers of Dtype
-  for (int i = 0; i < kBatchDtypes; ++i)
-    if (const auto known = static_cast<Dtype>(i);
-        type.lanes == 1 && type.code == kCodes[i] && type.bits == 8 * size_of(known))
-      return known;
-  return std::nullopt;
-}
-
-// By a C function of torch in place of nine calls. DLPack has no field for a tensor that stands for negated elements.
-std::optional<ArrayLayout> layout_by_exchange(nb::handle tensor, const Torch& torch) {
-  constexpr std::int32_t kCpu = 1, kCuda = 2;
-  const auto found = borrowed_tensor(*torch.exchange, tensor);
-  if (!found || called(tensor, torch.is_neg).ptr() != Py_False) return std::nullopt;
-  const auto dtype = dtype_of(found->dtype);
-  const std::int32_t place = found->device.device_type;
-  if (!dtype || (place != kCpu && place != kCuda) || found->ndim < 0 ||
-      found->ndim > static_cast<std::int32_t>(kMaxRank) ||
-      (found->ndim > 0 && (found->shape == nullptr || found->strides == nullptr)))
-    return std::nullopt;
-  ArrayLayout layout{reinterpret_cast<std::uint64_t>(found->data) + found->byte_offset, {}, {}, *dtype, {}, true, {}};
-  if (place == kCuda) layout.device = found->device.device_id;
-  for (std::int32_t axis = 0; axis < found->ndim; ++axis) {
-    if (!is_usual(found->shape[axis]) || !is_usual(found->strides[axis])) return std::nullopt;
-    layout.shape.push_back(found->shape[axis]);
-    layout.strides.push_back(found->strides[axis] * static_cast<std::int64_t>(size_of(*dtype)));
-  }
-  const auto count = count_of(layout.shape);
-  if (!count || (*count > 0 && found->data == nullptr)) return std::nullopt;
-  return layout;
-}
-
 std::optional<ArrayLayout> layout_of_tensor(nb::handle tensor, const Torch& torch) {
-  if (torch.exchange != nullptr)
-    if (auto found = layout_by_exchange(tensor, torch)) return found;
+  // DLPack has no field for a tensor that stands for negated elements.
+  if (torch.exchange != nullptr && called(tensor, torch.is_neg).ptr() == Py_False)
+    if (auto found = tensor_layout(*torch.exchange, tensor)) return found;
   const bool on_device = is_attribute(tensor, torch.is_cuda, Py_True);
   if (torch.strided == nullptr || (!on_device && !is_attribute(tensor, torch.is_cpu, Py_True)) ||
       !is_attribute(tensor, torch.layout, torch.strided) || called(tensor, torch.is_conj).ptr() != Py_False ||

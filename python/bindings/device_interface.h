@@ -21,19 +21,6 @@ std::optional<ArrayBytes> usual_interface(nb::handle interface);
 // a gradient or are not contiguous, and tensors on other devices.
 std::optional<ArrayBytes> torch_memory(nb::handle object);
 
-// Where an array's elements are.
-struct ArrayLayout {
-  std::uint64_t address = 0;  // 0 if it has no elements
-  Dims shape;
-  Dims strides;  // bytes
-  Dtype dtype = Dtype::f64;
-  std::optional<int> device;  // none: host memory
-  bool is_writable = true;
-  std::optional<std::uint64_t> stream;  // that the array names
-
-  bool operator==(const ArrayLayout&) const = default;
-};
-
 // Of a numpy.ndarray or a torch.Tensor, or by `__cuda_array_interface__`, without Python code. Empty for everything
 // that is not as usual: what it is, and what is wrong with it, damacy.halo._arrays finds out.
 std::optional<ArrayLayout> array_layout(nb::handle array);

@@ -47,6 +47,26 @@ std::optional<std::uint64_t> work_stream(const DLPackExchangeAPI& api, const DLD
   return stream == nullptr ? kLegacyStream : reinterpret_cast<std::uint64_t>(stream);
 }
 
+// The fields of an object, which point into it. Empty, without an exception: the library has no such function, or it
+// failed.
+std::optional<DLTensor> borrowed_tensor(const DLPackExchangeAPI& api, nb::handle object) {
+  DLTensor found{};
+  if (api.dltensor_from_py_object_no_sync != nullptr && api.dltensor_from_py_object_no_sync(object.ptr(), &found) == 0)
+    return found;
+  PyErr_Clear();
+  return std::nullopt;
+}
+
+// Of a batch's types. A complex tensor may stand for conjugates of what is stored.
+std::optional<Dtype> dtype_of(const DLDataType& type) {
+  constexpr std::uint8_t kCodes[] = {2, 4, 2, 2, 1, 0, 1, 0, 1, 0, 1, 0, 6};  // by the numbers of Dtype
+  for (int i = 0; i < kBatchDtypes; ++i)
+    if (const auto known = static_cast<Dtype>(i);
+        type.lanes == 1 && type.code == kCodes[i] && type.bits == 8 * size_of(known))
+      return known;
+  return std::nullopt;
+}
+
 }  // namespace
 
 const DLPackExchangeAPI* exchange_api(nb::handle type) {
@@ -62,14 +82,6 @@ const DLPackExchangeAPI* exchange_api(nb::handle type) {
   constexpr std::size_t kMostKnown = 64;
   if (api != nullptr && known.size() < kMostKnown) known.emplace_back(type.inc_ref().ptr(), api);
   return api;
-}
-
-std::optional<DLTensor> borrowed_tensor(const DLPackExchangeAPI& api, nb::handle object) {
-  DLTensor found{};
-  if (api.dltensor_from_py_object_no_sync != nullptr && api.dltensor_from_py_object_no_sync(object.ptr(), &found) == 0)
-    return found;
-  PyErr_Clear();
-  return std::nullopt;
 }
 
 std::optional<ArrayBytes> tensor_bytes(const DLPackExchangeAPI& api, nb::handle tensor) {
@@ -113,6 +125,28 @@ ArrayBytes exported_bytes(const DLPackExchangeAPI& api, nb::handle object) {
           stream,
           is_on_device(tensor),
           std::move(owner)};
+}
+
+std::optional<ArrayLayout> tensor_layout(const DLPackExchangeAPI& api, nb::handle tensor) {
+  const auto found = borrowed_tensor(api, tensor);
+  const auto dtype = found ? dtype_of(found->dtype) : std::nullopt;
+  const bool is_host = found && found->device.device_type == kCpu;
+  if (!dtype || (!is_host && found->device.device_type != kCuda) || found->ndim < 0 ||
+      found->ndim > static_cast<std::int32_t>(kMaxRank) ||
+      (found->ndim > 0 && (found->shape == nullptr || found->strides == nullptr)))
+    return std::nullopt;
+  ArrayLayout layout{reinterpret_cast<std::uint64_t>(found->data) + found->byte_offset, {}, {}, *dtype, {}, true, {}};
+  if (!is_host) layout.device = found->device.device_id;
+  bool is_empty = false;
+  for (std::int32_t axis = 0; axis < found->ndim; ++axis) {
+    const std::int64_t extent = found->shape[axis], stride = found->strides[axis];
+    if (extent < 0 || !is_usual(extent) || !is_usual(stride)) return std::nullopt;
+    layout.shape.push_back(extent);
+    layout.strides.push_back(stride * static_cast<std::int64_t>(size_of(*dtype)));
+    is_empty = is_empty || extent == 0;
+  }
+  if (!is_empty && found->data == nullptr) return std::nullopt;
+  return layout;
 }
 
 }  // namespace damacy::python

@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "bindings.h"
+#include "damacy/core/dims.h"
+#include "damacy/core/dtype.h"
 #include "damacy/device/dlpack_abi.h"
 
 namespace damacy::python {
@@ -20,16 +22,34 @@ struct ArrayBytes {
   nb::object owner;                     // keeps the memory alive; empty: the object does
 };
 
+// Where an array's elements are.
+struct ArrayLayout {
+  std::uint64_t address = 0;  // 0 if it has no elements
+  Dims shape;
+  Dims strides;  // bytes
+  Dtype dtype = Dtype::f64;
+  std::optional<int> device;  // none: host memory
+  bool is_writable = true;
+  std::optional<std::uint64_t> stream;  // that the array names
+
+  bool operator==(const ArrayLayout&) const = default;
+};
+
+// Of an extent or a stride: products with sizes of elements do not overflow.
+constexpr bool is_usual(std::int64_t value) noexcept {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 40;
+  return value <= kLargest && value >= -kLargest;
+}
+
 // Of the object's type; null: it has none, or of other versions. It is looked up once for a type.
 const DLPackExchangeAPI* exchange_api(nb::handle type);
-
-// The fields of an object of the type, which point into it. Empty, without an exception: the library has no such
-// function, or it failed.
-std::optional<DLTensor> borrowed_tensor(const DLPackExchangeAPI& api, nb::handle object);
 
 // Of a torch.Tensor without a gradient. Empty, without an exception: unusual, or the library failed;
 // damacy._fileio.memory finds out what it is.
 std::optional<ArrayBytes> tensor_bytes(const DLPackExchangeAPI& api, nb::handle tensor);
+
+// Of a torch.Tensor, by one call in place of nine. Empty, without an exception: as tensor_bytes().
+std::optional<ArrayLayout> tensor_layout(const DLPackExchangeAPI& api, nb::handle tensor);
 
 // Of any object of the type. The stream is the one in which the library works now. Throws the library's exception,
 // NotImplementedError for other devices, ValueError if there are gaps between elements.
