@@ -298,6 +298,17 @@ def test_bad_sizes_change_nothing(cached):
         assert zarr.config.get("damacy.cache_bytes") == was
 
 
+def test_after_a_size_without_memory_the_next_read_makes_the_cache_anew(tmp_path, cached):
+    stock = write(tmp_path / "a")
+    age(tmp_path)
+    z = cached(tmp_path / "a")
+    assert decoded(lambda: same(z[:], stock[:])) > 0
+    with pytest.raises(damacy.OutOfMemory):
+        damacy.zarr.enable(cache_bytes=1 << 62)
+    assert decoded(lambda: same(z[:], stock[:])) > 0
+    assert decoded(lambda: same(z[:], stock[:])) == 0
+
+
 def test_a_forked_child_has_a_cache_of_its_own(tmp_path, cached):
     stock = write(tmp_path / "a")
     age(tmp_path)

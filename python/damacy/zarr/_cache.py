@@ -13,16 +13,18 @@ _made = os.getpid(), 0  # the process that made a cache last, and its size
 
 
 def make(size: int) -> None:
-    """Makes the cache, and frees one of another size. Both take long for a large cache."""
+    """Makes the cache, after it has freed one of another size. Both take long for a large cache."""
     global _made
     from damacy import _native
 
+    _made = os.getpid(), 0  # also if there is no memory for it
     _native.make_read_cache(size)
     _made = os.getpid(), size
 
 
 def drop() -> None:
-    """Frees the cache, also one that a read has just made on another thread. Reads under way keep it until they end."""
+    """Frees the cache. Reads under way keep it until they end. One that is just starting on another thread may make it
+    once more, and the next read frees it."""
     if "damacy._native" in sys.modules:
         make(0)
 

@@ -63,8 +63,9 @@ def enable(
     nothing, and the next read frees the cache of an earlier call. Files of a `LocalStore` or `GDSStore`, and objects
     that `remote="native"` reads and that have a version, are kept; reads into GPU memory do not use the cache. Each
     read checks that its files are unchanged, and a file is kept once it is two seconds old. Not noticed are writes
-    through a memory map, which may leave the file's time as it is, and tools that set the time back. Raises
-    `ValueError` for another text or a negative number, `OutOfMemory` if the cache cannot be allocated.
+    through a memory map, which may leave the file's time as it is, one write that goes on for more than two seconds,
+    and tools that set the time back. The version of a remote object is trusted for 60 seconds. Raises `ValueError` for
+    another text or a negative number, `OutOfMemory` if the cache cannot be allocated, after an earlier one was freed.
     """
     if remote not in (None, "native"):
         from damacy import InvalidArgument
