@@ -195,7 +195,7 @@ inline constexpr NamedCounter kCounters[] = {
     {"hedges_won", &Stats::hedges_won, "hedged requests whose second answer came first"},
     {"requests_in_flight", &Stats::requests_in_flight, "requests under way", CounterKind::gauge},
     {"requests_in_flight_best", &Stats::requests_in_flight_best,
-     "requests worth having under way to the server that was asked last", CounterKind::gauge},
+     "requests allowed under way to the server that was asked last", CounterKind::gauge},
     {"connections_opened", &Stats::connections_opened, "new connections to servers"},
     {"bytes_received", &Stats::bytes_received, "bytes of the bodies of answers"},
     {"documents_revalidated", &Stats::documents_revalidated,
