@@ -39,7 +39,7 @@ inside, raised = False, 0
 def within_a_step(frame):  # an exception raised in the loop itself ends the loop, as `break` does
     while frame is not None and frame.f_code.co_filename != training.__file__:
         frame = frame.f_back
-    return frame is not None
+    return frame is not None and frame.f_lineno != training._Pass.__next__.__code__.co_firstlineno  # just entered
 def handler(number, frame):
     global raised
     if inside and within_a_step(frame):
@@ -84,6 +84,49 @@ def path(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["ctrl-c", "another exception"])
 def test_two_hundred_signals_lose_and_repeat_no_batch(path, kind):
     assert int(child.run_well(PROGRAM, path, kind, 200, limit_s=500).stdout) == 200
+
+
+def cut_at(call: int, step):
+    """`step()`, in which KeyboardInterrupt is raised as a Python call is entered or a native one ends: the `call`th of
+    them from 0 on. None: it was. `__next__` itself is entered in the loop's body, where an exception ends the loop as
+    `break` does."""
+    seen = 0
+
+    def profile(frame, event, _):
+        nonlocal seen
+        if event not in ("call", "c_return") or frame.f_code in (step.__code__, training._Pass.__next__.__code__):
+            return
+        seen += 1
+        if seen > call:
+            raise KeyboardInterrupt
+
+    try:
+        sys.setprofile(profile)
+        return step()
+    except KeyboardInterrupt:
+        return None
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_an_exception_in_any_call_of_a_step_loses_and_repeats_no_batch(path, steps):
+    """As signal handlers raise it: in each call in turn, of the first step of a loop and of a later one."""
+    config = damacy.Config(batch_size=2, device="cpu", host_buffer_bytes=1 << 22, device_buffer_bytes=1 << 22)
+    samples = [damacy.Sample(path, [(k, k + 1)]) for k in range(12)]
+    call = 0
+    while True:
+        with Loader(Indexed(samples, range(12)), config) as loader:
+            loader.load_state_dict({"epoch": 0, "samples": 4, "seed": 0, "length": 12})
+            batches = iter(loader)
+            got = [0, 1, 2, 3] + [k for _ in range(steps) for k in line.numbers(next(batches))]
+            if cut_at(call, lambda: next(batches)) is not None:  # noqa: B023 (called at once)
+                break
+            assert loader.state_dict()["samples"] == len(got), call
+            got += [k for batch in loader for k in line.numbers(batch)]
+            assert got == list(range(12)), call
+        call += 1
+    assert call > 10
 
 
 def test_no_call_stands_between_taking_a_batch_and_giving_it(path):
