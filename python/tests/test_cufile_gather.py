@@ -190,6 +190,16 @@ def test_files_and_the_process_explain_themselves(path):
     assert cufile.counters()["parts"] >= 1
 
 
+@pytest.mark.parametrize("threads, most", [(1, 64 << 10), (4, 16 << 10)])
+def test_a_pread_is_tried_on_the_callers_thread_up_to_a_size_that_depends_on_the_threads(path, threads, most):
+    with defaults.set("num_threads", threads), CuFile(path) as f:
+        for size, tried in ((most + 1, 0), (most, most)):
+            target = bytearray(size)
+            assert f.pread(target).get() == size and target == piece(0, size)
+            counters = f.counters()
+            assert counters["resident_bytes"] + counters["cold_bytes"] == tried
+
+
 def test_raw_calls_refuse_host_memory(path):
     with CuFile(path, "r+") as f:
         for call in (f.raw_read, f.raw_write, lambda b: f.raw_read_async(b, 0), lambda b: f.raw_write_async(b, 0)):

@@ -103,7 +103,9 @@ std::shared_ptr<Operation> begin_gather(GatherRequest request, bool queue = true
 // on the host. Work queued on `stream` later comes after it.
 std::shared_ptr<Operation> begin_in_stream(FileRequest request, std::uint64_t stream);
 
-// A read of up to 64 KiB to host memory whose bytes are in the page cache; empty if it would have waited.
+// A short read to host memory whose bytes are in the page cache; empty if it is longer or would have waited. Short is
+// up to 64 KiB with one thread for I/O, and up to 16 KiB with several, which can read while the caller starts more
+// requests.
 std::optional<std::uint64_t> read_if_resident(File& file, std::span<std::byte> dst, std::uint64_t offset);
 
 }  // namespace damacy

@@ -8,10 +8,12 @@
 #include <latch>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/uio.h>
 
 #include "damacy/core/error.h"
 #include "damacy/core/file_calls.h"
@@ -176,6 +178,59 @@ TEST_F(FileRequestsTest, random_cancels_leave_every_future_ended) {
     EXPECT_EQ(operation->cancelled(), dropped);
     EXPECT_TRUE(operation->done());
     EXPECT_FALSE(operation->drop_rest(/*as_cancelled=*/true));
+  }
+}
+
+// Which threads read, and whether they would wait. The page cache has all bytes here: the system may not know this
+// flag.
+class ObservedCalls final : public detail::FileCalls {
+ public:
+  ssize_t preadv2(int fd, const iovec* to, int count, off_t offset, int flags) override {
+    const bool waits = (flags & RWF_NOWAIT) == 0;
+    (std::this_thread::get_id() == caller_ ? (waits ? waiting : at_once) : by_workers) += 1;
+    return FileCalls::preadv2(fd, to, count, offset, flags & ~RWF_NOWAIT);
+  }
+  std::atomic<int> at_once{0}, waiting{0}, by_workers{0};  // the first two: on the thread that made this
+
+ private:
+  const std::thread::id caller_ = std::this_thread::get_id();
+};
+
+TEST_F(FileRequestsTest, are_read_by_the_caller_at_once_up_to_a_size_that_depends_on_the_number_of_threads) {
+  for (const auto& [threads, most] : {std::pair<std::uint64_t, std::size_t>{1, 64 << 10}, {2, 16 << 10}}) {
+    change_io_settings([&](IoSettings& s) { s.use_threads(threads); });
+    for (const std::size_t size : {most, most + 1}) {
+      const auto calls = std::make_shared<ObservedCalls>();
+      const auto file = open("r", calls);
+      std::vector<std::byte> got(size);
+      const auto count = read_if_resident(*file, got, 40);
+      EXPECT_EQ(count.has_value(), size == most) << threads;
+      if (!count) {
+        const auto operation = begin_request(request(file, Direction::read, 40, {{got.data(), size, nullptr}}));
+        EXPECT_TRUE(operation->wait(std::chrono::minutes(1)));  // without helping
+        EXPECT_EQ(operation->count(), size);
+      }
+      EXPECT_EQ(calls->at_once, size == most ? 1 : 0);
+      EXPECT_EQ(calls->waiting, 0);
+      EXPECT_EQ(calls->by_workers, size == most ? 0 : 1);
+      const IoCounters& counters = file->counters();
+      EXPECT_EQ(counters.traffic[static_cast<std::size_t>(IoWay::inline_)][0].calls, size == most ? 1U : 0U);
+      EXPECT_EQ(counters.traffic[static_cast<std::size_t>(IoWay::pread)][0].calls, size == most ? 0U : 1U);
+      EXPECT_EQ(counters.resident_bytes + counters.cold_bytes, size == most ? size : 0U);
+      EXPECT_TRUE(std::equal(got.begin(), got.end(), bytes.begin() + 40));
+    }
+  }
+}
+
+TEST_F(FileRequestsTest, of_one_part_that_block_are_read_by_the_caller_whatever_the_number_of_threads) {
+  for (const std::size_t size : {std::size_t{4096}, std::size_t{32} << 10, std::size_t{200'000}}) {
+    const auto calls = std::make_shared<ObservedCalls>();
+    const auto file = open("r", calls);
+    std::vector<std::byte> got(size);
+    EXPECT_EQ(read_now(*file, got, 40, /*exact=*/false), size);
+    EXPECT_EQ(calls->waiting, 1);
+    EXPECT_EQ(calls->by_workers, 0);
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), bytes.begin() + 40));
   }
 }
 
