@@ -121,24 +121,18 @@ void plan_portions(const Task<BatchJob>& task, const Planning& with, std::shared
 }
 
 bool BatchPlanner::can_announce() const noexcept {
-  return *held_bytes_ < announced_bytes_ - announced_bytes_ / 4;
+  return ahead_->bytes() < ahead_->most() - ahead_->most() / 4;
 }
 
 void BatchPlanner::announce(const BatchJob& job) noexcept {
   static_cast<void>(failure_of([&] {
     if (std::ranges::none_of(job.parts(), [](const PlannedPart& part) { return part.array->is_remote(); })) return;
     const auto records = static_cast<std::int64_t>(Limits::chunk_records_planned);
-    auto objects = remote_objects(plan_batch(job.parts(), 0, count_portions(job.parts(), records)));
-    const std::uint64_t left = announced_bytes_ - std::min<std::uint64_t>(announced_bytes_, *held_bytes_);
-    std::uint64_t bytes = 0;
-    const auto end = std::ranges::find_if(objects, [&](const RemoteObject& object) {
-      if (object.memory() > left - bytes) return true;
-      bytes += object.memory();
-      return false;
-    });
-    objects.erase(end, objects.end());
+    auto announcement = std::make_shared<const Announcement>(
+        remote_objects(plan_batch(job.parts(), 0, count_portions(job.parts(), records))), ahead_);
+    std::vector<RemoteObject> objects = announcement->objects();
     if (objects.empty()) return;
-    announced_[&job] = std::make_shared<const Announcement>(objects, bytes, held_bytes_);
+    announced_[&job] = std::move(announcement);
     if (!announcer_->add(std::move(objects))) return;
     if (const auto failure = failure_of([&] { readers_->run_blocking(announcer_, 1, 1, [] {}); }))
       announcer_->time_out(0, *failure);

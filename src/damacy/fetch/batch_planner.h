@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -55,7 +54,7 @@ class BatchPlanner {
                std::shared_ptr<Catalog> catalog, Verify verify, std::size_t answer_bytes)
       : planning_{*readers, board, std::move(catalog), verify},
         document_bytes_(std::min(answer_bytes / 2, kDocumentBytes)),
-        announced_bytes_(answer_bytes - document_bytes_),
+        ahead_(std::make_shared<AnswersAhead>(answer_bytes - document_bytes_)),
         readers_(std::move(readers)),
         engine_(std::move(engine)) {}
   ~BatchPlanner() { stop(nullptr); }
@@ -82,11 +81,10 @@ class BatchPlanner {
 
   const Planning planning_;
   const std::size_t document_bytes_;
-  const std::uint64_t announced_bytes_;
+  const std::shared_ptr<AnswersAhead> ahead_;
   const std::shared_ptr<Announcer> announcer_ = std::make_shared<Announcer>();
   std::unique_ptr<Readers> readers_;
   std::unique_ptr<BatchEngine> engine_;
-  const std::shared_ptr<std::atomic<std::uint64_t>> held_bytes_ = std::make_shared<std::atomic<std::uint64_t>>(0);
   std::unordered_map<const BatchJob*, std::shared_ptr<const Announcement>> announced_;  // of batches not yet produced
 };
 

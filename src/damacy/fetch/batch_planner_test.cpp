@@ -147,9 +147,39 @@ TEST(BatchPlanner, announces_what_the_memory_of_answers_holds) {
   EXPECT_EQ(store->keys.back(), "c/9");
 }
 
+std::vector<RemoteObject> chunks_of(const std::shared_ptr<Store>& store, std::initializer_list<const char*> keys) {
+  std::vector<RemoteObject> objects;
+  for (const char* const key : keys) objects.push_back({store, key, /*bytes=*/64 << 10});
+  return objects;
+}
+
+std::vector<std::string> keys_of(const Announcement& announcement) {
+  std::vector<std::string> keys;
+  for (const RemoteObject& object : announcement.objects()) keys.push_back(object.key);
+  return keys;
+}
+
+TEST(Announcement, counts_the_memory_of_an_answer_once_until_no_batch_wants_it) {
+  constexpr std::uint64_t kObject = 64 << 10;
+  const auto store = std::make_shared<NotedStore>(), other = std::make_shared<NotedStore>();
+  const auto ahead = std::make_shared<AnswersAhead>(3 * kObject);
+  auto first = std::make_unique<Announcement>(chunks_of(store, {"a", "b"}), ahead);
+  auto second = std::make_unique<Announcement>(chunks_of(store, {"b", "a", "c", "d", "a"}), ahead);
+  EXPECT_EQ(keys_of(*first), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(keys_of(*second), (std::vector<std::string>{"b", "a", "c"}));  // "d" has no room, so nothing behind it
+  EXPECT_EQ(ahead->bytes(), 3 * kObject);
+  first.reset();
+  EXPECT_EQ(ahead->bytes(), 3 * kObject);
+  second.reset();
+  EXPECT_EQ(ahead->bytes(), 0u);
+  const Announcement third(chunks_of(store, {"a"}), ahead);
+  const Announcement fourth(chunks_of(other, {"a"}), ahead);  // another object
+  EXPECT_EQ(ahead->bytes(), 2 * kObject);
+}
+
 TEST(Announcement, counts_its_memory_until_the_batch_needs_no_answer) {
-  const auto all = std::make_shared<std::atomic<std::uint64_t>>(0);
-  auto announcement = std::make_shared<const Announcement>(std::vector<RemoteObject>(), 70, all);
+  const auto ahead = std::make_shared<AnswersAhead>(1 << 20);
+  auto announcement = std::make_shared<const Announcement>(chunks_of(std::make_shared<NotedStore>(), {"a"}), ahead);
   Readers readers({.readers = 1, .readers_at_once = 1, .blocking = 1}, std::make_shared<SteadyClock>());
   StatsBoard board;
   std::shared_ptr<ChunkTasks> tasks;
@@ -157,10 +187,10 @@ TEST(Announcement, counts_its_memory_until_the_batch_needs_no_answer) {
     tasks = std::make_shared<ChunkTasks>(
         job.job(), BatchPlan{}, ChunkTasks::With{readers, board, nullptr, Verify::needed}, std::move(announcement));
     const Task<ChunkTasks> task(tasks);
-    EXPECT_EQ(*all, 70u);
+    EXPECT_EQ(ahead->bytes(), 64u << 10);
   };
   static_cast<void>(skipped_and_logged(plan, board));
-  EXPECT_EQ(*all, 0u);
+  EXPECT_EQ(ahead->bytes(), 0u);
 }
 
 }  // namespace

@@ -5,14 +5,18 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "damacy/batch/batch_job.h"
 #include "damacy/batch/stats_board.h"
 #include "damacy/cache/chunk_key.h"
+#include "damacy/core/mutex.h"
 #include "damacy/device/arena.h"
 #include "damacy/fetch/wanted_chunks.h"
 #include "damacy/plan/batch_plan.h"
@@ -46,34 +50,52 @@ void expect(std::span<const RemoteObject> objects, std::size_t announced = 0);
 class AnnouncedReads {
  public:
   AnnouncedReads() = default;
-  explicit AnnouncedReads(std::vector<RemoteObject> objects) : objects_(std::move(objects)) {}
   ~AnnouncedReads() { end(); }
   AnnouncedReads(const AnnouncedReads&) = delete;
   AnnouncedReads& operator=(const AnnouncedReads&) = delete;
-  void set(std::span<const RemoteObject> objects) { objects_.assign(objects.begin(), objects.end()); }
+  void set(std::vector<RemoteObject> objects) noexcept { objects_ = std::move(objects); }
+  [[nodiscard]] const std::vector<RemoteObject>& objects() const noexcept { return objects_; }
   void end() noexcept;
 
  private:
   std::vector<RemoteObject> objects_;
 };
 
-// What stores were asked for before a batch was planned: its first objects. Counts the memory of their answers.
-class Announcement {
+// Memory of answers that stores were asked for before batches are planned: of an object that several batches want,
+// once. Thread-safe.
+class AnswersAhead {
  public:
-  Announcement(std::vector<RemoteObject> objects, std::uint64_t bytes, std::shared_ptr<std::atomic<std::uint64_t>> all)
-      : count_(objects.size()), reads_(std::move(objects)), bytes_(bytes), all_(std::move(all)) {
-    *all_ += bytes_;
-  }
-  ~Announcement() { *all_ -= bytes_; }
-  Announcement(const Announcement&) = delete;
-  Announcement& operator=(const Announcement&) = delete;
-  [[nodiscard]] std::size_t count() const noexcept { return count_; }
+  explicit AnswersAhead(std::uint64_t most) : most_(most) {}
+  // False: there is no room.
+  [[nodiscard]] bool add(const RemoteObject& object) noexcept;
+  void remove(const RemoteObject& object) noexcept;
+  [[nodiscard]] std::uint64_t bytes() const noexcept;
+  [[nodiscard]] std::uint64_t most() const noexcept { return most_; }
 
  private:
-  const std::size_t count_;
-  const AnnouncedReads reads_;
-  const std::uint64_t bytes_;
-  const std::shared_ptr<std::atomic<std::uint64_t>> all_;
+  struct ByKey {
+    bool operator()(const RemoteObject& left, const RemoteObject& right) const noexcept {
+      return std::tie(left.store, left.key) < std::tie(right.store, right.key);
+    }
+  };
+  const std::uint64_t most_;
+  mutable Mutex mutex_;
+  std::uint64_t bytes_ DAMACY_GUARDED_BY(mutex_) = 0;
+  std::map<RemoteObject, std::size_t, ByKey> batches_ DAMACY_GUARDED_BY(mutex_);  // how many want an object
+};
+
+// What stores were asked for before a batch was planned: the first of its objects, as many as there is memory for.
+class Announcement {
+ public:
+  Announcement(std::vector<RemoteObject> objects, std::shared_ptr<AnswersAhead> ahead) noexcept;
+  ~Announcement();
+  Announcement(const Announcement&) = delete;
+  Announcement& operator=(const Announcement&) = delete;
+  [[nodiscard]] const std::vector<RemoteObject>& objects() const noexcept { return reads_.objects(); }
+
+ private:
+  const std::shared_ptr<AnswersAhead> ahead_;
+  AnnouncedReads reads_;
 };
 
 class ChunkTasks final : public Job,
