@@ -559,9 +559,15 @@ AHEAD_FAULTS = [
     ),
     (
         "more is announced than the memory of answers holds",
-        "fetch/batch_planner.cpp",
-        "left = announced_bytes_ - std::min<std::uint64_t>(announced_bytes_, *held_bytes_);",
-        "left = announced_bytes_;",
+        "fetch/chunk_tasks.cpp",
+        "object.memory() > most_ - bytes_ ||",
+        "object.memory() > most_ ||",
+    ),
+    (
+        "the answer for two batches is no longer counted when one has ended",
+        "fetch/chunk_tasks.cpp",
+        "  if (--at->second > 0) return;\n",
+        "  --at->second;\n",
     ),
     (
         "two threads announce at a time",
