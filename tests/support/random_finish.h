@@ -6,12 +6,12 @@
 #include <cstdint>
 
 #include "damacy/copy/finish.h"
+#include "support/draw.h"
 
 namespace damacy::testing {
 
-// Bits of a value of that type; often a special one. `draw` has from(low, high) and one_in(n).
-template <class Draw>
-std::uint64_t random_bits(Draw& draw, Dtype type) {
+// Bits of a value of that type; often a special one.
+inline std::uint64_t random_bits(Draw& draw, Dtype type) {
   const auto bytes = size_of(type);
   const std::uint64_t mask = bytes == 8 ? ~std::uint64_t{0} : (std::uint64_t{1} << 8 * bytes) - 1;
   if (type == Dtype::boolean) return static_cast<std::uint64_t>(draw.from(0, 1));
@@ -53,8 +53,7 @@ inline long double value_of(std::uint64_t bits, Dtype type) {
 }
 
 // For a copy from `from` to `to`, both of batches.
-template <class Draw>
-Finish random_finish(Draw& draw, Dtype from, Dtype to) {
+inline Finish random_finish(Draw& draw, Dtype from, Dtype to) {
   Finish finish;
   if (draw.one_in(12)) {
     finish.is_constant = true;

@@ -5,30 +5,19 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "damacy/copy/placement.h"
 #include "damacy/core/formatted.h"
+#include "support/draw.h"
 #include "support/random_finish.h"
 
 namespace damacy::copy_cuda::testing {
 
 using Bytes = std::vector<std::byte>;
 
-class Draw {
- public:
-  explicit Draw(std::uint64_t seed) : engine_(seed * 0x9e3779b97f4a7c15u + 1) {}
-  std::int64_t from(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(high - low + 1));
-  }
-  bool one_in(int n) { return from(1, n) == 1; }
-  std::byte byte() { return static_cast<std::byte>(engine_() >> 32); }
-
- private:
-  std::mt19937_64 engine_;
-};
+using damacy::testing::Draw;
 
 // What is not to be drawn.
 struct Wishes {

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 #include <map>
-#include <random>
 #include <set>
 #include <tuple>
 #include <vector>
@@ -12,20 +11,12 @@
 #include <gtest/gtest.h>
 
 #include "damacy/copy/block_copy.h"
+#include "support/draw.h"
 
 namespace damacy {
 namespace {
 
-class Draw {
- public:
-  explicit Draw(std::uint64_t seed) : engine_(seed) {}
-  std::int64_t from(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(high - low + 1));
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
+using testing::Draw;
 
 // Visits the positions of a box of these extents, the last axis first.
 template <class Visit>

@@ -9,9 +9,12 @@
 #include "damacy/copy/block_copy.h"
 #include "damacy/core/error.h"
 #include "damacy/core/limits.h"
+#include "support/draw.h"
 
 namespace damacy {
 namespace {
+
+using testing::Draw;
 
 // What numpy.pad puts at an index, found by walking there one step at a time.
 std::int64_t walked(std::int64_t index, std::int64_t size, Border border) {
@@ -34,17 +37,6 @@ TEST(Border, repeats_as_numpy_pads) {
         ASSERT_EQ(index_within(index, size, border), walked(index, size, border))
             << static_cast<int>(border) << " " << size << " " << index;
 }
-
-class Draw {
- public:
-  explicit Draw(std::uint64_t seed) : engine_(seed) {}
-  std::int64_t from(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(high - low + 1));
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 // An axis of up to 40 positions, anywhere near an axis of `size` elements.
 PartAxis random_axis(Draw& draw, std::int64_t size, bool with_border) {
