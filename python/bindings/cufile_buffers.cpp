@@ -17,8 +17,6 @@
 namespace damacy::python {
 namespace {
 
-constexpr std::uint64_t kLegacyStream = 1;
-
 // Strides of dimensions of size 0 or 1 do not matter.
 bool is_dense(const Py_buffer& view, bool c_order) {
   if (view.strides == nullptr || view.len == 0) return true;
@@ -188,7 +186,7 @@ nb::tuple dlpack_memory(nb::handle capsule) {
     if (tensor->version.major > 1)
       raise(PyExc_NotImplementedError,
             formatted("DLPack major version {} is not supported, only 0 and 1", tensor->version.major));
-    return described(tensor->dl_tensor, (tensor->flags & 1) != 0, std::move(owner));
+    return described(tensor->dl_tensor, (tensor->flags & kDlpackFlagIsReadOnly) != 0, std::move(owner));
   }
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor") == 0)
     raise(PyExc_TypeError, "__dlpack__ did not return a DLPack capsule");

@@ -11,19 +11,8 @@ namespace damacy::python {
 namespace {
 
 constexpr std::uint32_t kMajor = 1;
-constexpr std::int32_t kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13;
 constexpr std::uint8_t kComplex = 5;
-constexpr std::uint64_t kReadOnly = 1;
-constexpr std::uint64_t kLegacyStream = 1;
 constexpr const char* kCapsule = "dlpack_exchange_api";
-
-bool is_on_host(const DLTensor& tensor) {
-  return tensor.device.device_type == kCpu || tensor.device.device_type == kCudaHost;
-}
-
-bool is_on_device(const DLTensor& tensor) {
-  return tensor.device.device_type == kCuda || tensor.device.device_type == kCudaManaged;
-}
 
 // The first of the chain whose layout is known.
 const DLPackExchangeAPI* of_known_version(const DLPackExchangeAPIHeader* header) {
@@ -57,16 +46,6 @@ std::optional<DLTensor> borrowed_tensor(const DLPackExchangeAPI& api, nb::handle
   return std::nullopt;
 }
 
-// Of a batch's types. A complex tensor may stand for conjugates of what is stored.
-std::optional<Dtype> dtype_of(const DLDataType& type) {
-  constexpr std::uint8_t kCodes[] = {2, 4, 2, 2, 1, 0, 1, 0, 1, 0, 1, 0, 6};  // by the numbers of Dtype
-  for (int i = 0; i < kBatchDtypes; ++i)
-    if (const auto known = static_cast<Dtype>(i);
-        type.lanes == 1 && type.code == kCodes[i] && type.bits == 8 * size_of(known))
-      return known;
-  return std::nullopt;
-}
-
 }  // namespace
 
 const DLPackExchangeAPI* exchange_api(nb::handle type) {
@@ -92,8 +71,8 @@ std::optional<ArrayBytes> tensor_bytes(const DLPackExchangeAPI& api, nb::handle 
   if (found.dtype.code == kComplex || found.dtype.bits % 8 != 0) return std::nullopt;
   const ForeignMemory memory = checked_memory(found);
   if (!is_dense(found)) return std::nullopt;
-  if (is_on_host(found)) return exported_bytes(api, tensor);
-  if (!is_on_device(found)) return std::nullopt;
+  if (is_on_host(found.device)) return exported_bytes(api, tensor);
+  if (!is_on_gpu(found.device)) return std::nullopt;
   const auto stream = work_stream(api, found.device);
   if (!stream) {  // in a forked child: the driver's error, which follows, says more
     PyErr_Clear();
@@ -111,27 +90,28 @@ ArrayBytes exported_bytes(const DLPackExchangeAPI& api, nb::handle object) {
     raise(PyExc_NotImplementedError,
           formatted("DLPack major version {} is not supported, only 0 and 1", exported->version.major));
   const DLTensor& tensor = exported->dl_tensor;
-  if (!is_on_host(tensor) && !is_on_device(tensor))
+  if (!is_on_host(tensor.device) && !is_on_gpu(tensor.device))
     raise(PyExc_NotImplementedError,
           formatted("DLPack device type {} is not supported, only CPU, CUDA, CUDA host and CUDA managed",
                     tensor.device.device_type));
   const ForeignMemory memory = checked_memory(tensor);
   if (!is_dense(tensor)) raise(PyExc_ValueError, "Array must be contiguous");
-  const auto stream = is_on_device(tensor) ? work_stream(api, tensor.device) : kLegacyStream;
+  const auto stream = is_on_gpu(tensor.device) ? work_stream(api, tensor.device) : kLegacyStream;
   if (!stream) throw_failure(object);
   return {memory.bytes > 0 ? memory.address : 0,
           memory.bytes,
-          (exported->flags & kReadOnly) != 0,
+          (exported->flags & kDlpackFlagIsReadOnly) != 0,
           stream,
-          is_on_device(tensor),
+          is_on_gpu(tensor.device),
           std::move(owner)};
 }
 
 std::optional<ArrayLayout> tensor_layout(const DLPackExchangeAPI& api, nb::handle tensor) {
   const auto found = borrowed_tensor(api, tensor);
-  const auto dtype = found ? dtype_of(found->dtype) : std::nullopt;
-  const bool is_host = found && found->device.device_type == kCpu;
-  if (!dtype || (!is_host && found->device.device_type != kCuda) || found->ndim < 0 ||
+  const auto dtype = found ? find_dtype(found->dtype) : std::nullopt;
+  const bool is_host = found && found->device.device_type == kDlpackCpu;
+  // A complex tensor may stand for conjugates of what is stored.
+  if (!dtype || !is_batch_dtype(*dtype) || (!is_host && found->device.device_type != kDlpackCuda) || found->ndim < 0 ||
       found->ndim > static_cast<std::int32_t>(kMaxRank) ||
       (found->ndim > 0 && (found->shape == nullptr || found->strides == nullptr)))
     return std::nullopt;

@@ -18,9 +18,6 @@
 namespace damacy::python {
 namespace {
 
-constexpr int kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13;  // DLPack's device types
-constexpr std::uint64_t kLegacyStream = 1;
-
 template <class Value>
 Value part(nb::handle object, const char* name) {
   return nb::cast<Value>(object.attr(name));
@@ -91,32 +88,24 @@ PythonLayout of_cuda_interface(nb::handle array) {
           nb::borrow(array)};
 }
 
-std::optional<Dtype> dtype_of_dlpack(int code, int bits, int lanes) {
-  static constexpr const char* kKinds[] = {"int", "uint", "float", nullptr, "bfloat", "complex", "bool"};
-  if (lanes != 1 || code < 0 || code > 6 || kKinds[code] == nullptr) return std::nullopt;
-  const std::string name = code == 6 && bits == 8 ? "bool" : formatted("{}{}", kKinds[code], bits);
-  for (int known = 0; known < halo::kFieldDtypes; ++known)
-    if (name_of(static_cast<Dtype>(known)) == name) return static_cast<Dtype>(known);
-  return std::nullopt;
-}
-
 PythonLayout of_dlpack(nb::handle array) {
   const nb::object place = array.attr("__dlpack_device__")();
-  const int kind = nb::cast<int>(nb::int_(nb::object(place[0]))),
-            ordinal = nb::cast<int>(nb::int_(nb::object(place[1])));
-  const bool on_device = kind == kCuda || kind == kCudaManaged;
-  if (!on_device && kind != kCpu && kind != kCudaHost)
+  const DLDevice device{nb::cast<int>(nb::int_(nb::object(place[0]))), nb::cast<int>(nb::int_(nb::object(place[1])))};
+  const bool on_device = is_on_gpu(device);
+  if (!on_device && !is_on_host(device))
     throw Error(Status::inval,
-                formatted("DLPack device type {} is not supported, only CPU, CUDA, CUDA host and CUDA managed", kind),
+                formatted("DLPack device type {} is not supported, only CPU, CUDA, CUDA host and CUDA managed",
+                          device.device_type),
                 halo::kUnsupported);
   const nb::object stream = on_device ? nb::object(nb::int_(kLegacyStream)) : nb::none();
   const nb::object capsule = python_part("damacy._device.exchange", "capsule_of")(array, stream);
   const nb::object said = python_part("damacy._native", "from_dlpack")(capsule);
-  const auto number = [&](int at) { return nb::cast<int>(nb::object(said[at])); };
-  const auto dtype = dtype_of_dlpack(number(3), number(4), number(5));
+  const DLDataType type{nb::cast<std::uint8_t>(nb::object(said[3])), nb::cast<std::uint8_t>(nb::object(said[4])),
+                        nb::cast<std::uint16_t>(nb::object(said[5]))};
+  const auto dtype = find_dtype(type);
   if (!dtype)
     throw Error(Status::dtype, formatted("halo exchange of DLPack type {}, {} bits, {} lanes: no such element type",
-                                         number(3), number(4), number(5)));
+                                         int{type.code}, int{type.bits}, type.lanes));
   const nb::object block(said[0]), strides(said[7]);
   const Dims shape = dims_of(nb::object(said[6]));
   const bool has_elements = product(shape.span()).value_or(1) != 0;
@@ -125,8 +114,8 @@ PythonLayout of_dlpack(nb::handle array) {
   return {
       {has_elements ? nb::cast<const MemoryBlock&>(block).address : 0, shape,
        strides.is_none() ? halo::c_strides(shape, size(*dtype)) : halo::in_bytes(dims_of(strides), size(*dtype)),
-       *dtype, on_device ? std::optional(ordinal) : std::nullopt, !nb::cast<bool>(nb::object(said[8])) && !is_immutable,
-       on_device ? std::optional(kLegacyStream) : std::nullopt},
+       *dtype, on_device ? std::optional(device.device_id) : std::nullopt,
+       !nb::cast<bool>(nb::object(said[8])) && !is_immutable, on_device ? std::optional(kLegacyStream) : std::nullopt},
       block};
 }
 

@@ -14,8 +14,6 @@
 namespace damacy::python {
 namespace {
 
-constexpr std::uint64_t kReadOnly = 1;  // DLPack's flag
-
 struct Waiting {
   Mutex mutex;
   std::vector<PyObject*> objects DAMACY_GUARDED_BY(mutex);
@@ -56,7 +54,7 @@ nb::tuple from_dlpack(nb::handle capsule) {
       throw nb::python_error();
     }
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
-    return described(managed->dl_tensor, owner_of(managed), (managed->flags & kReadOnly) != 0);
+    return described(managed->dl_tensor, owner_of(managed), (managed->flags & kDlpackFlagIsReadOnly) != 0);
   }
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   if (managed == nullptr) throw nb::python_error();

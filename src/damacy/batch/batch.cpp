@@ -16,28 +16,6 @@
 namespace damacy {
 namespace {
 
-DLDataType dl_type(Dtype type) {
-  enum : std::uint8_t { kInt = 0, kUint = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
-  const auto bits = static_cast<std::uint8_t>(size_of(type) * 8);
-  switch (type) {
-    case Dtype::bf16:
-      return {kBfloat, bits, 1};
-    case Dtype::boolean:
-      return {kBool, bits, 1};
-    case Dtype::f16:
-    case Dtype::f32:
-    case Dtype::f64:
-      return {kFloat, bits, 1};
-    case Dtype::i8:
-    case Dtype::i16:
-    case Dtype::i32:
-    case Dtype::i64:
-      return {kInt, bits, 1};
-    default:
-      return {kUint, bits, 1};
-  }
-}
-
 // The owner behind a tensor made from a batch: the slot, or a copy, and its shape.
 struct Exported {
   std::shared_ptr<SlotLoan> loan;
@@ -193,7 +171,7 @@ const std::vector<std::shared_ptr<const void>>& Batch::origins() const {
 }
 DlDevice Batch::device() const {
   const auto held = state_->held();
-  return state_->device ? DlDevice{2, state_->device->index()} : DlDevice{};
+  return state_->device ? DlDevice{kDlpackCuda, state_->device->index()} : DlDevice{};
 }
 
 bool Batch::on_host() const noexcept {
@@ -246,7 +224,7 @@ template <class Managed>
 Managed* Batch::State::to_tensor(const Export& how) const try {
   auto held_loan = held();
   const BatchInfo& info = info_of(how.array);
-  const DlDevice own = device ? DlDevice{2, device->index()} : DlDevice{};
+  const DlDevice own = device ? DlDevice{kDlpackCuda, device->index()} : DlDevice{};
   if (how.copy || (how.to_host && device))
     return make_tensor<Managed>(info, how.to_host ? DlDevice{} : own, nullptr,
                                 copy_of(device, *held_loan, bytes(info), how.to_host));

@@ -1,8 +1,12 @@
 // DLPack's binary interface, versions 0.x and 1.x: the structures that cross between libraries, and the functions that
-// a library offers in C, as the standard lays them out. Global names, because that is what others forward-declare.
+// a library offers in C, as the standard lays them out. Global names, because that is what others forward-declare. Also
+// the standard's numbers of element types, devices and flags.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+
+#include "damacy/core/dtype.h"
 
 extern "C" {
 
@@ -68,6 +72,30 @@ struct DLPackExchangeAPI {
 
 namespace damacy {
 
-inline constexpr std::uint64_t kDlpackFlagIsCopied = 2;
+inline constexpr std::uint64_t kDlpackFlagIsReadOnly = 1, kDlpackFlagIsCopied = 2;
+inline constexpr std::int32_t kDlpackCpu = 1, kDlpackCuda = 2, kDlpackCudaHost = 3, kDlpackCudaManaged = 13;
+inline constexpr std::uint64_t kLegacyStream = 1;  // of CUDA, in DLPack and in __cuda_array_interface__
+
+[[nodiscard]] constexpr bool is_on_host(const DLDevice& device) noexcept {
+  return device.device_type == kDlpackCpu || device.device_type == kDlpackCudaHost;
+}
+
+[[nodiscard]] constexpr bool is_on_gpu(const DLDevice& device) noexcept {
+  return device.device_type == kDlpackCuda || device.device_type == kDlpackCudaManaged;
+}
+
+// Dates and durations are integers in DLPack.
+[[nodiscard]] constexpr DLDataType dl_type(Dtype type) noexcept {
+  constexpr std::uint8_t kCodes[] = {2, 4, 2, 2, 1, 0, 1, 0, 1, 0, 1, 0, 6, 5, 5, 0, 0};  // by the numbers of Dtype
+  return {kCodes[static_cast<int>(type)], static_cast<std::uint8_t>(size_of(type) * 8), 1};
+}
+
+// Empty: none of ours.
+[[nodiscard]] constexpr std::optional<Dtype> find_dtype(const DLDataType& type) noexcept {
+  for (Dtype known{}; known < Dtype::datetime64; known = static_cast<Dtype>(static_cast<int>(known) + 1))
+    if (const DLDataType as = dl_type(known); as.code == type.code && as.bits == type.bits && as.lanes == type.lanes)
+      return known;
+  return std::nullopt;
+}
 
 }  // namespace damacy
