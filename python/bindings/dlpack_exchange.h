@@ -41,14 +41,14 @@ constexpr bool is_usual(std::int64_t value) noexcept {
   return value <= kLargest && value >= -kLargest;
 }
 
-// Of the object's type; null: it has none, or of other versions. It is looked up once for a type.
+// Of the object's type; null: it has none, or of other versions. Remembered for the first 64 types that have one.
 const DLPackExchangeAPI* exchange_api(nb::handle type);
 
-// Of a torch.Tensor without a gradient. Empty, without an exception: unusual, or the library failed;
-// damacy._fileio.memory finds out what it is.
+// Of a torch.Tensor without a gradient. Empty, with no exception set: unusual, or the library failed;
+// damacy._fileio.memory finds out what it is. Throws as checked_memory() and, of host memory, as exported_bytes().
 std::optional<ArrayBytes> tensor_bytes(const DLPackExchangeAPI& api, nb::handle tensor);
 
-// Of a torch.Tensor, by one call in place of nine. Empty, without an exception: as tensor_bytes().
+// Of a torch.Tensor, by one call in place of nine. Empty, with no exception set: as tensor_bytes(). Does not throw.
 std::optional<ArrayLayout> tensor_layout(const DLPackExchangeAPI& api, nb::handle tensor);
 
 // Of any object of the type. The stream is the one in which the library works now. Throws the library's exception,
