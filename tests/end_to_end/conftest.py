@@ -54,8 +54,16 @@ def slow_array(tmp_path_factory):
     return make_slow_array(tmp_path_factory.mktemp("slow") / "slow.zarr")
 
 
-@pytest.fixture
-def unmounted():
+@pytest.fixture(autouse=True, scope="module")
+def fixtures_end_their_mounts(request):
+    """A mount that stays is met by later tests of the process, for example when a server gets the same port."""
+    before = damacy.mounts()
+    yield
+    assert damacy.mounts() == before, f"fixtures of {request.node.nodeid} changed the mounts"
+
+
+@pytest.fixture(autouse=True)
+def unmounted(fixtures_end_their_mounts):
     """Ends the mounts of the test."""
     before = dict(damacy.mounts())
     yield
@@ -65,7 +73,7 @@ def unmounted():
 
 
 @pytest.fixture
-def no_aws(monkeypatch, tmp_path, unmounted):
+def no_aws(monkeypatch, tmp_path):
     """No variable and no file of the machine's own account; no metadata server."""
     for name in list(os.environ):
         if name.startswith("AWS_"):

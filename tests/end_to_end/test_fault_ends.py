@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def server(folder, unmounted):
+def server(folder):
     with FaultServer(folder) as server:
         yield server
 

@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def variables(monkeypatch, unmounted):
+def variables(monkeypatch):
     """Those of AWS are there, and do not count."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "GS_")):

@@ -28,7 +28,7 @@ def proxy():
 
 
 @pytest.fixture
-def tunnelled(folder, proxy, tmp_path_factory, unmounted):
+def tunnelled(folder, proxy, tmp_path_factory):
     """A server behind TLS, whose certificates the mounts of `options` trust."""
     authority = Authority(tmp_path_factory.mktemp("authority"))
     with FaultServer(folder, tls=authority.context()) as server:

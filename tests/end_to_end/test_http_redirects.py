@@ -11,7 +11,6 @@ zarr = pytest.importorskip("zarr")
 
 from support.fault_server import FaultServer, status  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("unmounted")
 DATA = np.random.default_rng(0).integers(0, 60000, (32, 80, 80), dtype="u2")
 SECRET = {"X-Token": "hunter2"}
 

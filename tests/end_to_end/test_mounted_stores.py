@@ -25,7 +25,6 @@ from zarr.storage import LocalStore, LoggingStore, MemoryStore, ZipStore
 import damacy
 from damacy.samplers import RandomCrops
 
-pytestmark = pytest.mark.usefixtures("unmounted")
 SHAPE = (96, 80)
 
 

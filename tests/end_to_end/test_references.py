@@ -18,7 +18,6 @@ zarr = pytest.importorskip("zarr")
 from support.fault_server import FaultServer, cut, status  # noqa: E402
 from support.s3_server import S3Server  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("unmounted")
 MISSING = [name for name in ("kerchunk", "h5py", "fsspec") if importlib.util.find_spec(name) is None]
 KERCHUNK = pytest.mark.skipif(
     bool(MISSING), reason=f"HDF5 files and their references need {', '.join(MISSING)}: pip install kerchunk h5py"
