@@ -44,8 +44,7 @@ def server(folder):
 @pytest.fixture
 def immutable(server):
     damacy.mount(server.url, damacy.StoreOptions(immutable=True))
-    yield server
-    damacy.unmount(server.url)
+    return server
 
 
 def config(directory, **fields):
@@ -268,7 +267,6 @@ def test_an_object_does_not_change_when_its_date_becomes_old_enough(folder, tmp_
                 with pipeline.pop() as batch:
                     np.testing.assert_array_equal(batch.numpy()[0], DATA[:16, :40, 3:60])
             assert (pipeline.stats().disk_kept > 0) == disk
-        damacy.unmount(server.url)
 
 
 @pytest.mark.parametrize("disk", [True, False])
@@ -337,10 +335,7 @@ def test_refusals_say_what_to_do(tmp_path):
 
 def test_no_secret_is_in_the_directory(server, tmp_path):
     damacy.mount(server.url, damacy.StoreOptions(headers={"X-Key": "hidden-secret"}, bearer_token="hidden-token"))
-    try:
-        read_epoch(f"{server.url}/plain.zarr", tmp_path)
-    finally:
-        damacy.unmount(server.url)
+    read_epoch(f"{server.url}/plain.zarr", tmp_path)
     for path in (tmp_path / "damacy-1").iterdir():
         assert b"hidden-" not in path.read_bytes()[: 8 << 20]
         assert path.stat().st_mode & 0o077 == 0
@@ -361,14 +356,11 @@ def test_buckets_of_one_name_behind_two_endpoints_are_two_sets(tmp_path):
             # The same port would be the same endpoint: the objects are told apart by their tags then.
             options = {"endpoint": server.url, "access_key_id": key, "secret_access_key": secret}
             damacy.mount("s3://disk-bucket/", damacy.StoreOptions(region="us-east-1", **options))
-            try:
-                with damacy.Pipeline(config(tmp_path / "cache")) as pipeline:
-                    pipeline.push(crops("s3://disk-bucket/a.zarr"))
-                    for batch in pipeline:
-                        with batch as b:
-                            for row, sample in zip(b.numpy(), b.samples, strict=True):
-                                np.testing.assert_array_equal(row, data[tuple(slice(*axis) for axis in sample.aabb)])
-            finally:
-                damacy.unmount("s3://disk-bucket/")
+            with damacy.Pipeline(config(tmp_path / "cache")) as pipeline:
+                pipeline.push(crops("s3://disk-bucket/a.zarr"))
+                for batch in pipeline:
+                    with batch as b:
+                        for row, sample in zip(b.numpy(), b.samples, strict=True):
+                            np.testing.assert_array_equal(row, data[tuple(slice(*axis) for axis in sample.aabb)])
     held = b"".join(path.read_bytes()[: 4 << 20] for path in (tmp_path / "cache" / "damacy-1").iterdir())
     assert secret.encode() not in held and key.encode() not in held

@@ -80,16 +80,13 @@ def test_chunks_without_a_version_are_kept_only_in_memory_and_where_they_never_c
     caches = {"cache_bytes": 8 << 20, "disk_cache": tmp_path, "disk_cache_bytes": 256 << 20}
     shared = damacy.SharedCache(f"damacy-unversioned-{os.getpid()}", 8 << 20)
     damacy.mount(prefix, damacy.StoreOptions(allow_unversioned=True, immutable=immutable))
-    try:
-        with damacy.Pipeline(config(**caches, host_cache=shared)) as pipeline:
-            pipeline.push(crops(f"{prefix}{name}.zarr"))
-            for batch in pipeline:
-                with batch as b:
-                    for row, sample in zip(b.numpy(), b.samples, strict=True):
-                        np.testing.assert_array_equal(row, DATA[tuple(slice(*axis) for axis in sample.aabb)])
-            stats = pipeline.stats()
-    finally:
-        damacy.unmount(prefix)
+    with damacy.Pipeline(config(**caches, host_cache=shared)) as pipeline:
+        pipeline.push(crops(f"{prefix}{name}.zarr"))
+        for batch in pipeline:
+            with batch as b:
+                for row, sample in zip(b.numpy(), b.samples, strict=True):
+                    np.testing.assert_array_equal(row, DATA[tuple(slice(*axis) for axis in sample.aabb)])
+        stats = pipeline.stats()
     assert (stats.cache_kept > 0, stats.host_cache_kept > 0) == (immutable, immutable)
     assert stats.disk_kept == stats.disk_hits == 0
 
@@ -196,14 +193,11 @@ def test_objects_are_asked_for_in_the_order_of_batches(tmp_path):
     zarr.create_array(tmp_path / "rows.zarr", data=data, chunks=(1, 64))
     with FaultServer(tmp_path) as server:
         damacy.mount(f"{server.url}/", damacy.StoreOptions(max_requests=1))
-        try:
-            with damacy.Pipeline(config(batch_size=1, lookahead_batches=12)) as pipeline:
-                uri = f"{server.url}/rows.zarr"
-                pipeline.push([damacy.Sample(uri, [(i, i + 1), (0, 64)]) for i in range(12)])
-                for batch in pipeline:
-                    batch.release()
-        finally:
-            damacy.unmount(f"{server.url}/")
+        with damacy.Pipeline(config(batch_size=1, lookahead_batches=12)) as pipeline:
+            uri = f"{server.url}/rows.zarr"
+            pipeline.push([damacy.Sample(uri, [(i, i + 1), (0, 64)]) for i in range(12)])
+            for batch in pipeline:
+                batch.release()
         assert [int(request.path.split("/")[-2]) for request in of_shards(server)] == list(range(12))
 
 
@@ -380,7 +374,6 @@ def test_no_text_of_a_failure_holds_a_header(server, caplog, fault):
     shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + repr(vars(caught.value))
     shown += repr(pickle.dumps(caught.value)) + repr(options) + repr(damacy.mounts()) + caplog.text
     assert "hunter2" not in shown
-    damacy.unmount(f"{server.url}/plain.zarr/")
 
 
 def test_redirects_are_not_followed_and_get_no_request(server, folder):
@@ -486,10 +479,7 @@ def test_at_most_so_many_requests_are_under_way(server, folder):
 
     server.reset(count)
     damacy.mount(f"{server.url}/", damacy.StoreOptions(max_requests=2))
-    try:
-        check_stream(f"{server.url}/sharded.zarr", n_io_threads=8)
-    finally:
-        damacy.unmount(f"{server.url}/")
+    check_stream(f"{server.url}/sharded.zarr", n_io_threads=8)
     assert most == 2
 
 

@@ -29,8 +29,6 @@ def repository():
 @pytest.fixture(autouse=True)
 def mounted(repository):
     damacy.mount(PREFIX, repository.readonly_session("main").store)
-    yield
-    damacy.unmount(PREFIX)
 
 
 def test_arrays_are_read_and_chunks_that_were_never_written_are_fill():

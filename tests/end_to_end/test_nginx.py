@@ -63,8 +63,5 @@ def test_requests_that_are_refused_are_repeated(url):
 def test_what_is_known_is_asked_for_with_its_version(url):
     uri = f"{url}/plain.zarr"
     damacy.mount(f"{uri}/", damacy.StoreOptions(revalidate_s=0))
-    try:
-        stats_of_reading(uri, DATA)
-        assert stats_of_reading(uri, DATA).documents_revalidated > 0
-    finally:
-        damacy.unmount(f"{uri}/")
+    stats_of_reading(uri, DATA)
+    assert stats_of_reading(uri, DATA).documents_revalidated > 0

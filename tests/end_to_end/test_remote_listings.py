@@ -49,7 +49,6 @@ def root(request, folder):
         bucket = another_name(folder)
         damacy.mount(f"s3://{bucket}/", options)
         yield f"s3://{bucket}", server
-        damacy.unmount(f"s3://{bucket}/")
 
 
 def test_nested_chunks_that_the_document_does_not_name_are_an_error(root):

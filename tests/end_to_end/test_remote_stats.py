@@ -107,14 +107,11 @@ def test_reads_that_are_as_near_as_gap_bytes_become_one_request(tmp_path, gap, r
     places = [0, 512, 1024, 1536, 2048, 2560, 3584, 6144]
     with FaultServer(tmp_path) as server:
         damacy.mount(f"{server.url}/", damacy.StoreOptions(gap_bytes=gap))
-        try:
-            with damacy.Pipeline(config(batch_size=8)) as pipeline:
-                pipeline.push([damacy.Sample(f"{server.url}/a.zarr", [(at, at + 512)]) for at in places])
-                with pipeline.pop() as batch:
-                    np.testing.assert_array_equal(batch.numpy(), [data[at : at + 512] for at in places])
-                stats = pipeline.stats()
-        finally:
-            damacy.unmount(f"{server.url}/")
+        with damacy.Pipeline(config(batch_size=8)) as pipeline:
+            pipeline.push([damacy.Sample(f"{server.url}/a.zarr", [(at, at + 512)]) for at in places])
+            with pipeline.pop() as batch:
+                np.testing.assert_array_equal(batch.numpy(), [data[at : at + 512] for at in places])
+            stats = pipeline.stats()
     assert stats.reads_issued == reads
     assert stats.requests == len(server.requests)
     assert stats.bytes_read == (8 if gap in (0, 1023) else 9 if gap else 13) * 1024
@@ -133,14 +130,11 @@ def test_two_pipelines_count_for_themselves(server):
 def test_what_is_too_old_is_asked_for_again_by_its_tag(server):
     uri = f"{server.url}/plain.zarr"
     damacy.mount(f"{server.url}/", damacy.StoreOptions(revalidate_s=0))
-    try:
-        with damacy.Pipeline(config()) as pipeline:
-            read(pipeline, uri)
-            before = pipeline.stats()
-            read(pipeline, uri)
-            after = pipeline.stats()
-    finally:
-        damacy.unmount(f"{server.url}/")
+    with damacy.Pipeline(config()) as pipeline:
+        read(pipeline, uri)
+        before = pipeline.stats()
+        read(pipeline, uri)
+        after = pipeline.stats()
     assert after.documents_revalidated > before.documents_revalidated
     conditional = [request for request in server.requests if "if-none-match" in request.headers]
     assert len(conditional) == after.documents_revalidated
@@ -155,18 +149,15 @@ def many(tmp_path):
     zarr.create_array(tmp_path / "many.zarr", data=data, chunks=(1, 512))
     with FaultServer(tmp_path, delay=0.15) as server:
         damacy.mount(f"{server.url}/", damacy.StoreOptions(hedge="on"))
-        try:
-            with damacy.Pipeline(config(batch_size=40)) as pipeline:
+        with damacy.Pipeline(config(batch_size=40)) as pipeline:
 
-                def read_rows(rows):
-                    pipeline.push([damacy.Sample(f"{server.url}/many.zarr", [(r, r + 1), (0, 512)]) for r in rows])
-                    pipeline.flush()
-                    with pipeline.pop() as batch:
-                        np.testing.assert_array_equal(batch.numpy()[:, 0], data[list(rows)])
+            def read_rows(rows):
+                pipeline.push([damacy.Sample(f"{server.url}/many.zarr", [(r, r + 1), (0, 512)]) for r in rows])
+                pipeline.flush()
+                with pipeline.pop() as batch:
+                    np.testing.assert_array_equal(batch.numpy()[:, 0], data[list(rows)])
 
-                yield server, pipeline, read_rows
-        finally:
-            damacy.unmount(f"{server.url}/")
+            yield server, pipeline, read_rows
 
 
 def first_of(part, fault):

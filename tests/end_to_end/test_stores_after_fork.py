@@ -120,25 +120,11 @@ def in_child(act):
     return said
 
 
-@pytest.fixture
-def mounted():
-    """Mounts a store for the test, and returns the uri of its array."""
-    prefixes = []
-
-    def mount(store):
-        prefixes.append(damacy.mount(store))
-        return prefixes[-1] + "a"
-
-    yield mount
-    for prefix in prefixes:
-        damacy.unmount(prefix)
+def by_mount(store):
+    return damacy.open_array(damacy.mount(store) + "a")
 
 
-def by_mount(store, mounted):
-    return damacy.open_array(mounted(store))
-
-
-def by_zarr(store, mounted):
+def by_zarr(store):
     with damacy.zarr.enable():
         return zarr.open_array(store, path="a", mode="r" if store.read_only else "r+")
 
@@ -152,19 +138,19 @@ doors = pytest.mark.parametrize("opened", [by_mount, by_zarr])
 
 @doors
 @pytest.mark.parametrize("kind", READ)
-def test_a_child_reads_what_its_parent_opened_and_read(kind, opened, tmp_path, mounted):
-    array = opened(READ[kind](tmp_path), mounted)
+def test_a_child_reads_what_its_parent_opened_and_read(kind, opened, tmp_path):
+    array = opened(READ[kind](tmp_path))
     assert is_right(array)
     assert in_child(lambda: is_right(array)) == "True"
     assert is_right(array)
 
 
 @doors
-def test_a_child_connects_anew_to_a_server_of_an_fsspec_store(opened, tmp_path, mounted):
+def test_a_child_connects_anew_to_a_server_of_an_fsspec_store(opened, tmp_path):
     pytest.importorskip("aiohttp", reason="aiohttp is not installed: fsspec over HTTP is not tested")
     fill(LocalStore(tmp_path / "a"))
     with FaultServer(tmp_path / "a") as server:
-        array = opened(of_fsspec(server.url), mounted)
+        array = opened(of_fsspec(server.url))
         assert is_right(array)
         before = server.connections
         assert in_child(lambda: is_right(array)) == "True"
@@ -185,8 +171,8 @@ def offsets(path):
 
 
 @doors
-def test_a_child_moves_no_file_offset_of_its_parents_zip(opened, tmp_path, mounted):
-    array = opened(zipped(tmp_path), mounted)
+def test_a_child_moves_no_file_offset_of_its_parents_zip(opened, tmp_path):
+    array = opened(zipped(tmp_path))
     assert np.array_equal(array[:8], X[:8])
     before = offsets(tmp_path / "a.zip")
     assert before
@@ -195,27 +181,27 @@ def test_a_child_moves_no_file_offset_of_its_parents_zip(opened, tmp_path, mount
 
 
 @doors
-def test_reads_move_no_file_offset_of_the_users_zip(opened, tmp_path, mounted):
+def test_reads_move_no_file_offset_of_the_users_zip(opened, tmp_path):
     """Children that read by zarr-python alone share that offset."""
     store = zipped(tmp_path)
-    array = opened(store, mounted)
+    array = opened(store)
     before = os.lseek(store._zf.fp.fileno(), 0, os.SEEK_CUR)
     assert is_right(array)
     assert os.lseek(store._zf.fp.fileno(), 0, os.SEEK_CUR) == before
 
 
 @doors
-def test_a_child_reads_the_zip_that_its_parent_opened_although_another_has_its_name(opened, tmp_path, mounted):
-    array = opened(zipped(tmp_path), mounted)
+def test_a_child_reads_the_zip_that_its_parent_opened_although_another_has_its_name(opened, tmp_path):
+    array = opened(zipped(tmp_path))
     assert is_right(array)
     (tmp_path / "a.zip").rename(tmp_path / "b.zip")
     (tmp_path / "a.zip").write_bytes(b"no zip")
     assert in_child(lambda: is_right(array)) == "True"
 
 
-def test_a_zip_that_is_opened_again_is_read_anew(tmp_path, mounted):
+def test_a_zip_that_is_opened_again_is_read_anew(tmp_path):
     store = zipped(tmp_path)
-    array = by_zarr(store, mounted)
+    array = by_zarr(store)
     assert is_right(array)
     store.close()
     with ZipStore(tmp_path / "a.zip", mode="w") as writer:
@@ -248,8 +234,8 @@ def obstores(folder):
     [(for_writing, "ZipStore"), (icechunks, "icechunk"), (obstores, "obstore"), (lambda at: fill(Bound(at)), "Bound")],
     ids=["a ZipStore for writing", "Icechunk", "obstore", "a class that cannot be pickled"],
 )
-def test_other_stores_are_refused_by_name_in_a_child(make, name, opened, tmp_path, mounted):
-    array = opened(make(tmp_path), mounted)
+def test_other_stores_are_refused_by_name_in_a_child(make, name, opened, tmp_path):
+    array = opened(make(tmp_path))
     assert is_right(array)
     said = in_child(lambda: is_right(array))
     assert said.startswith("StorageError") and "forked child" in said and "spawning" in said, said
@@ -257,19 +243,19 @@ def test_other_stores_are_refused_by_name_in_a_child(make, name, opened, tmp_pat
     assert is_right(array)
 
 
-def test_an_array_that_zarrs_own_pipeline_reads_is_opened_anew_too(tmp_path, mounted):
+def test_an_array_that_zarrs_own_pipeline_reads_is_opened_anew_too(tmp_path):
     with ZipStore(tmp_path / "a.zip", mode="w") as writer:
         zarr.create_array(writer, name="a", data=X, chunks=(8, 8), filters=[], compressors=zarr.codecs.GzipCodec())
     store = ZipStore(tmp_path / "a.zip", mode="r")
-    array = by_zarr(store, mounted)
+    array = by_zarr(store)
     array._async_array.codec_pipeline.reason = "as if it had a codec that is not read natively"
     before = os.lseek(store._zf.fp.fileno(), 0, os.SEEK_CUR)
     assert is_right(array) and in_child(lambda: is_right(array)) == "True"
     assert os.lseek(store._zf.fp.fileno(), 0, os.SEEK_CUR) == before
 
 
-def test_children_and_parent_read_a_zip_at_the_same_time(tmp_path, mounted):
-    array = by_mount(zipped(tmp_path), mounted)
+def test_children_and_parent_read_a_zip_at_the_same_time(tmp_path):
+    array = by_mount(zipped(tmp_path))
     assert is_right(array)
 
     def wrong():
