@@ -112,12 +112,27 @@ def silent(request: Request, answer: Answer) -> None:
     answer.silent = True
 
 
+_ports: set[int] = set()
+
+
+def bound_socket() -> socket.socket:
+    """At a port that it had in no earlier call: the process remembers of a server what it opened and how often it
+    repeated requests. Servers that set SO_REUSEADDR may listen at the port too, if it is given to them."""
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind(("127.0.0.1", 0))
+    port = bound.getsockname()[1]
+    if port in _ports:
+        with bound:  # held until another is found
+            return bound_socket()
+    _ports.add(port)
+    return bound
+
+
 @contextlib.contextmanager
 def refusing_port() -> Iterator[int]:
-    """A port that refuses connections. Nobody else gets it meanwhile; a `FaultServer` of this process may take it."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
+    """A port that refuses connections. Only a server that it is given to takes it meanwhile."""
+    with bound_socket() as held:
         yield held.getsockname()[1]
 
 
@@ -136,7 +151,8 @@ class FaultServer:
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._listener = socket.create_server(("127.0.0.1", port), backlog=512)
+        self._listener = socket.create_server(("127.0.0.1", port)) if port else bound_socket()
+        self._listener.listen(512)
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -148,6 +164,8 @@ class FaultServer:
 
     def close(self) -> None:
         self._closing.set()
+        with contextlib.suppress(OSError):  # it is closed
+            self._listener.shutdown(socket.SHUT_RDWR)  # else it listens until `accept` returns
         self._listener.close()
         self.drop_connections()
 
