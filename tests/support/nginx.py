@@ -13,6 +13,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.fault_server import refusing_port
+
 CONFIGURATION = """
 {user} worker_processes 1; daemon off; pid {own}/pid; error_log {own}/errors;
 events {{ worker_connections 1024; }}
@@ -45,21 +47,20 @@ def serving(root: pathlib.Path, own: pathlib.Path) -> Iterator[str]:
     """Serves `root`, with its own files in `own`; gives the url. Below /limited/ it answers 429 to many requests. A
     connection has at most 20 requests."""
     program = binary()
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
     user = "user root;" if os.geteuid() == 0 else ""  # else its worker may not read temporary folders
-    (own / "nginx.conf").write_text(CONFIGURATION.format(user=user, own=own, port=port, root=root))
-    process = subprocess.Popen([program, "-p", str(own), "-c", str(own / "nginx.conf")])
-    try:
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                assert process.poll() is None and time.monotonic() < deadline, (own / "errors").read_text()
-                time.sleep(0.02)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(10)
+    with refusing_port() as port:  # until nginx listens at it
+        (own / "nginx.conf").write_text(CONFIGURATION.format(user=user, own=own, port=port, root=root))
+        process = subprocess.Popen([program, "-p", str(own), "-c", str(own / "nginx.conf")])
+        try:
+            deadline = time.monotonic() + 20
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port), 1).close()
+                    break
+                except OSError:
+                    assert process.poll() is None and time.monotonic() < deadline, (own / "errors").read_text()
+                    time.sleep(0.02)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(10)

