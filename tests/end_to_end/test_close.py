@@ -194,6 +194,8 @@ def test_close_is_prompt_with_endless_sources_and_much_in_production(line, slow_
 
 
 def test_collecting_an_open_pipeline_closes_it_silently(line, recwarn):
+    gc.collect()
+    recwarn.clear()  # of what earlier tests left
     before = python_threads()
     tasks = native_threads()
     for _ in range(3):

@@ -116,7 +116,7 @@ def test_a_callable_that_does_not_answer_ends_at_the_deadline(server):
             ends.wait()
         return KEYS
 
-    uri = mount(server, credentials=ask, deadline_s=0.5)
+    uri = mount(server, credentials=ask, deadline_s=3)
     with pytest.raises(damacy.StorageError, match="no credentials came in time") as caught:
         damacy.open_array(uri)
     assert caught.value.reason == "deadline"

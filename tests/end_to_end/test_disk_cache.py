@@ -266,7 +266,7 @@ def test_an_object_does_not_change_when_its_date_becomes_old_enough(folder, tmp_
                 pipeline.push(crops(f"{server.url}/sharded.zarr", 1))
                 with pipeline.pop() as batch:
                     np.testing.assert_array_equal(batch.numpy()[0], DATA[:16, :40, 3:60])
-            assert (pipeline.stats().disk_kept > 0) == disk
+        assert (pipeline.stats().disk_kept > 0) == disk
 
 
 @pytest.mark.parametrize("disk", [True, False])

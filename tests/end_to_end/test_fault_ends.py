@@ -191,12 +191,13 @@ def interrupt():
     time.sleep(0.1)  # the call waits by now
     sent.append(time.monotonic())
     os.kill(os.getpid(), signal.SIGINT)
-print("waits", flush=True)
 late = []
 while len(late) <= attempts and min(late[1:], default=soon) >= soon:
-    if late:
-        threading.Thread(target=interrupt).start()
     try:
+        if late:
+            threading.Thread(target=interrupt).start()
+        else:
+            print("waits", flush=True)
         wait()
         sys.exit("the call ended")
     except KeyboardInterrupt:

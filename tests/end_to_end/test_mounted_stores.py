@@ -521,9 +521,9 @@ def seconds_after_ctrl_c(call):
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
-    thread.start()
     try:
         with pytest.raises(KeyboardInterrupt):
+            thread.start()
             call()
         return time.monotonic() - sent[0]
     finally:

@@ -57,8 +57,8 @@ def test_an_interrupt_ends_it(folder):
             f"""
             import _thread, signal, threading, damacy
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-            threading.Timer(0.5, _thread.interrupt_main).start()
             try:
+                threading.Timer(0.5, _thread.interrupt_main).start()
                 damacy.open_many(f"{server.url}/{{i}}.zarr" for i in range(400))
             except KeyboardInterrupt:
                 print("interrupted")
