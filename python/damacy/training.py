@@ -310,9 +310,6 @@ class Loader:
             return _Pass(self, form or transform)
         return _Pass(self, lambda batch: transform(form(batch)))
 
-    def _position(self) -> _Position:
-        return self._epoch, self._samples, self._shards, self._passes
-
     def _undo_step(self) -> None:
         """Returns to the position before a step that was cut short, for example by `KeyboardInterrupt`. What was read
         ahead is dropped: the exception may have ended the pipeline's source."""
@@ -430,13 +427,16 @@ class _Pass(Iterator[Any]):
                 "meanwhile, make a second Loader"
             )
         self._ended = True  # unless a batch follows
-        loader._undo_step()
-        before = batch = None
+        batch = None
+        before = loader._back_to
+        if before is None and self._place is not None:  # without a call, outside of `try`
+            before = loader._epoch, loader._samples, loader._shards, loader._passes
         try:
+            loader._undo_step()
             if self._place is None:
                 loader._begin_pass()
                 self._place, self._number = (loader._epoch, loader._passes), loader._iterations
-            before = loader._position()
+            before = loader._epoch, loader._samples, loader._shards, loader._passes
             if (loader._epoch, loader._passes) == self._place:
                 batch = loader._next()
             # Without a form there is no call, in which a signal handler could lose the batch that was taken.

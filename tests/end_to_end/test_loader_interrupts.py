@@ -39,7 +39,7 @@ inside, raised = False, 0
 def within_a_step(frame):  # an exception raised in the loop itself ends the loop, as `break` does
     while frame is not None and frame.f_code.co_filename != training.__file__:
         frame = frame.f_back
-    return frame is not None
+    return frame is not None and frame.f_lineno != training._Pass.__next__.__code__.co_firstlineno  # just entered
 def handler(number, frame):
     global raised
     if inside and within_a_step(frame):
@@ -84,6 +84,51 @@ def path(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["ctrl-c", "another exception"])
 def test_two_hundred_signals_lose_and_repeat_no_batch(path, kind):
     assert int(child.run_well(PROGRAM, path, kind, 200, limit_s=500).stdout) == 200
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_an_exception_in_any_call_of_a_step_loses_and_repeats_no_batch(path, begins):
+    """As a signal handler would raise it: at the entry of a Python call and at the end of a native one, each in
+    turn. Of the first step of a loop, and of
+    a later one. `__next__` itself is entered in the loop's body, where an exception ends the loop as `break` does."""
+    config = damacy.Config(batch_size=2, device="cpu", host_buffer_bytes=1 << 22, device_buffer_bytes=1 << 22)
+    samples = [damacy.Sample(path, [(k, k + 1)]) for k in range(12)]
+    state_before_the_last_loop = {"epoch": 0, "samples": 4, "seed": 0, "length": 12}
+    raised = 0
+    while True:
+        with Loader(Indexed(samples, range(12)), config) as loader:
+            loader.load_state_dict(state_before_the_last_loop)
+            batches, got = iter(loader), [0, 1, 2, 3]
+            if not begins:
+                got += line.numbers(next(batches))
+            calls = 0
+
+            def profile(frame, event, _, at=raised):
+                nonlocal calls
+                if event not in ("call", "c_return") or frame.f_code is test_code:
+                    return
+                if event == "call" and frame.f_code is training._Pass.__next__.__code__:
+                    return
+                calls += 1
+                if calls > at:
+                    raise KeyboardInterrupt
+
+            test_code = sys._getframe().f_code
+            sys.setprofile(profile)
+            try:
+                batch = next(batches)
+            except KeyboardInterrupt:
+                batch = None
+            finally:
+                sys.setprofile(None)
+            if batch is not None:
+                break
+            raised += 1
+            assert loader.state_dict()["samples"] == len(got), raised
+            for batch in loader:
+                got += line.numbers(batch)
+            assert got == list(range(12)), raised
+    assert raised > 10
 
 
 def test_no_call_stands_between_taking_a_batch_and_giving_it(path):
