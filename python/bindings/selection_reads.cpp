@@ -260,6 +260,9 @@ void bind_selection_reads(nb::module_& m) {
       "make_read_cache", [](std::uint64_t cache_bytes) { static_cast<void>(cache_of(cache_bytes)); },
       nb::arg("cache_bytes"),
       "Makes the cache of reads that are started with that size, and drops one of another size.");
+  m.def(
+      "read_cache_bytes", [] { return process_readers().cache_bytes(); },
+      "The size of the cache that make_read_cache() or a read made in this process; 0: there is none.");
   m.def("forget_index", [](const std::string& store, const std::string& key) {
     process_readers().indices().drop(formatted("{}\0{}", store, key));
   });

@@ -78,13 +78,15 @@ def enable(
 
     import damacy.zarr
     from damacy._device.memory import device_named
-    from damacy.zarr import _cache, _opened_before
+    from damacy.zarr import _opened_before
     from damacy.zarr.buffer import gpu as buffers
 
     if device is not None:
         device_named(device)
     if size is not None:
-        _cache.make(size)
+        from damacy import _native
+
+        _native.make_read_cache(size)
     register_pipeline(damacy.zarr.CodecPipeline)
     register_buffer(buffers.Buffer)
     register_ndbuffer(buffers.NDBuffer)
