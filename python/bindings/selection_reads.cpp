@@ -19,6 +19,7 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
+#include "damacy/single/array_read.h"
 #include "damacy/single/process_readers.h"
 #include "damacy/single/selection_plan.h"
 #include "damacy/single/selection_read.h"
@@ -260,6 +261,17 @@ void bind_selection_reads(nb::module_& m) {
       "make_read_cache", [](std::uint64_t cache_bytes) { static_cast<void>(cache_of(cache_bytes)); },
       nb::arg("cache_bytes"),
       "Makes the cache of reads that are started with that size, and drops one of another size.");
+  m.def(
+      "set_read_cache",
+      [](std::uint64_t cache_bytes) {
+        const GilRelease unlocked;
+        set_read_cache(cache_bytes);
+      },
+      nb::arg("cache_bytes"), "Makes the cache of that size, for reads that are started without a size.");
+  m.def("read_cache_setting", &read_cache_setting, "The size that set_read_cache() was told.");
+  m.def(
+      "read_cache_bytes", [] { return process_readers().cache_bytes(); },
+      "The size of the cache that make_read_cache() or a read made in this process; 0: there is none.");
   m.def("forget_index", [](const std::string& store, const std::string& key) {
     process_readers().indices().drop(formatted("{}\0{}", store, key));
   });

@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # loaded on first use
     from damacy._open.images import Image
     from damacy._open.opening import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
     from damacy._open.opening import open_array, open_group, open_image, open_many
+    from damacy._open.read_cache import set_read_cache
     from damacy._pipeline.array_attributes import Cf as Cf
     from damacy._pipeline.explanation import Explanation as Explanation
     from damacy._pipeline.explanation import StageLoad as StageLoad
@@ -120,6 +121,7 @@ __all__ = [
     "open_image",
     "open_many",
     "set_log_level",
+    "set_read_cache",
     "unmount",
 ]
 
@@ -137,6 +139,7 @@ _LAZY = {
     "damacy._open.groups": ("Group", "Plate"),
     "damacy._open.images": ("Image",),
     "damacy._open.opening": ("open", "open_array", "open_group", "open_image", "open_many"),
+    "damacy._open.read_cache": ("set_read_cache",),
     "damacy._pipeline.array_attributes": ("Cf",),
     "damacy._pipeline.explanation": ("Explanation", "StageLoad"),
     "damacy._pipeline.info": ("ArrayInfo",),

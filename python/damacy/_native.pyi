@@ -600,6 +600,19 @@ def make_read_cache(cache_bytes: int) -> None:
     Makes the cache of reads that are started with that size, and drops one of another size.
     """
 
+def set_read_cache(cache_bytes: int) -> None:
+    """
+    Makes the cache of that size, for reads that are started without a size.
+    """
+
+def read_cache_setting() -> int:
+    """The size that set_read_cache() was told."""
+
+def read_cache_bytes() -> int:
+    """
+    The size of the cache that make_read_cache() or a read made in this process; 0: there is none.
+    """
+
 def forget_index(arg0: str, arg1: str, /) -> None: ...
 def abandon_overdue_reads() -> None: ...
 def stop_reads() -> None: ...

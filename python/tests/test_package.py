@@ -33,7 +33,7 @@ EXPORTS = """Pipeline Config Array Image Group Plate ArraySpec Sample Take Batch
 BatchRows Metric Stats Dtype Status DamacyError TryAgain PopTimeout
 InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError
 OutOfMemory SharedCache ShutdownError Secret StoreOptions ReferenceStore RemoteFile RemoteEndpointType mount mounts
-open_array open_image open_group open_many set_log_level unmount
+open_array open_image open_group open_many set_log_level set_read_cache unmount
 MAX_CHUNK_UNCOMPRESSED_BYTES __version__""".split()
 
 

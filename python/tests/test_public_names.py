@@ -11,7 +11,7 @@ import damacy
 import damacy.cufile
 import damacy.samplers
 
-OF_DAMACY = """Array Image Group Plate open_array open_image open_group
+OF_DAMACY = """Array Image Group Plate open_array open_image open_group set_read_cache
 Pipeline Config ArraySpec Sample Batch BatchArray NamedBatch BatchInfo BatchRows Metric Stats
 Dtype Status ArrayInfo Cf Explanation StageLoad MemoryPart MemoryPlan DamacyError TryAgain PopTimeout
 InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError

@@ -6,6 +6,7 @@
 //   PointSelection   single elements by their coordinates                    zarr/array_selection.h
 //   ReadOutput       memory of the host or of a GPU, its type and strides    zarr/array.h
 //   begin_read       a read that does not wait: ArrayRead                  single/array_read.h
+//   set_read_cache   memory for decoded chunks of all reads                single/array_read.h
 //   make_file_store  the store of a folder; path_of_uri() gives its path     store/store.h
 //   make_primary_current   a CUDA context for a program that has made none   device/cuda_device.h
 //

@@ -97,6 +97,8 @@ class Array(ArrayInfo):
 
         With a `spec` it is the row that a `Pipeline` on the host makes with `Config(arrays=spec)`: of type f32, unless
         the spec has a `dtype`. Pairs, ranges and `Take` may then lie beyond the array on axes with a `pad`.
+
+        Chunks are decoded anew by each read, unless `damacy.set_read_cache` has set a size.
         """
         import numpy
 

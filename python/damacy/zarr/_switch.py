@@ -58,14 +58,12 @@ def enable(
     options can be read from it; else, and by default, obstore makes the requests. Raises `InvalidArgument` for any
     other value.
 
-    `cache_bytes`: the size of a cache of decoded chunks, which all reads of this process into host memory share; an
-    int, or text such as "4GiB". A later read of a kept chunk copies its elements from there. None, the default, keeps
-    nothing, and the next read frees the cache of an earlier call. Files of a `LocalStore` or `GDSStore`, and objects
-    that `remote="native"` reads and that have a version, are kept; reads into GPU memory do not use the cache. Each
-    read checks that its files are unchanged, and a file is kept once it is two seconds old. Not noticed are writes
-    through a memory map, which may leave the file's time as it is, one write that goes on for more than two seconds,
-    and tools that set the time back. The version of a remote object is trusted for 60 seconds. Raises `ValueError` for
-    another text or a negative number, `OutOfMemory` if the cache cannot be allocated, after an earlier one was freed.
+    `cache_bytes`: the size of the cache of decoded chunks, which all reads of this process into host memory share; an
+    int, or text such as "4GiB". A later read of a kept chunk copies its elements from there. None, the default, means
+    the size of `damacy.set_read_cache`, 0 unless it was called. The next read frees a cache of another size. Chunks of
+    a `LocalStore` or `GDSStore` are kept, and of objects that `remote="native"` reads. `damacy.set_read_cache` says
+    when, and which changes are noticed. Raises `ValueError` for another text or a negative number, `OutOfMemory` if the
+    cache cannot be allocated; the chunks that were kept are then gone.
     """
     if remote not in (None, "native"):
         from damacy import InvalidArgument
@@ -78,13 +76,15 @@ def enable(
 
     import damacy.zarr
     from damacy._device.memory import device_named
-    from damacy.zarr import _cache, _opened_before
+    from damacy.zarr import _opened_before
     from damacy.zarr.buffer import gpu as buffers
 
     if device is not None:
         device_named(device)
     if size is not None:
-        _cache.make(size)
+        from damacy import _native
+
+        _native.make_read_cache(size)
     register_pipeline(damacy.zarr.CodecPipeline)
     register_buffer(buffers.Buffer)
     register_ndbuffer(buffers.NDBuffer)
@@ -106,7 +106,8 @@ def enable(
 
 
 def disable() -> None:
-    """Restores zarr's defaults for everything that `enable` sets, and frees the cache of decoded chunks."""
+    """Restores zarr's defaults for everything that `enable` sets. Frees the cache of decoded chunks, unless
+    `damacy.set_read_cache` has set a size: then the cache has that size."""
     import zarr
 
     from damacy.zarr import _cache

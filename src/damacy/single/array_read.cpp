@@ -1,6 +1,7 @@
 #include "damacy/single/array_read.h"
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <optional>
 #include <utility>
@@ -24,6 +25,8 @@
 
 namespace damacy {
 namespace {
+
+constinit std::atomic<std::uint64_t> cache_bytes{0};  // as set_read_cache() was told
 
 constexpr auto kLook = std::chrono::milliseconds(50);  // between two looks for storage calls beyond their deadline
 
@@ -140,7 +143,7 @@ std::pair<SelectionRequest, ReadLayout> request_for(const Array& array, const Re
   const auto element = static_cast<std::int64_t>(size_of(wanted));
   const ReadLayout layout = layout_of(what, out, element);
   SelectionRequest request;
-  request.object = stored_array(array.uri(), array.metadata());
+  request.object = stored_array(array.uri(), array.metadata(), {.device = array.id()[0], .inode = array.id()[1]});
   request.store = array.store();
   request.fill = array.metadata().fill;
   request.out = layout.memory;
@@ -207,6 +210,8 @@ class ArrayRead::State {
     if (request.items.empty()) return;
     if (array.metadata().separator_was_absent)
       for (const SelectedObject& object : request.items) keys_.push_back(object.key);
+    if (request.device == nullptr) request.cache = process_readers().any_cache(cache_bytes);
+    request.keeps_indices = request.cache != nullptr;
     const auto end = std::make_shared<std::promise<void>>();
     ended_ = end->get_future();
     read_.emplace(*readers_, std::move(request), [end] { end->set_value(); });
@@ -331,6 +336,15 @@ void ArrayRead::read_and_wait(const Array& array, SelectionRequest request, cons
   read.wait(stop);
   read.check();
   if (stop.stop_requested()) throw Error(Status::shutdown, "the read was cancelled");
+}
+
+void set_read_cache(std::uint64_t bytes) {
+  static_cast<void>(process_readers().cache_of(bytes));
+  cache_bytes = bytes;
+}
+
+std::uint64_t read_cache_setting() noexcept {
+  return cache_bytes;
 }
 
 void read_stretches(const Array& array, std::span<const std::vector<AxisStretch>> axes, std::span<std::byte> out,

@@ -60,6 +60,14 @@ class ArrayRead {
 [[nodiscard]] ArrayRead begin_read(std::shared_ptr<const Array> array, const ResolvedPoints& what,
                                    const ReadOutput& out, DeviceWaves* waves);
 
+// The size of the cache of decoded chunks for reads of this process into host memory, Array::read among them; 0, the
+// first, keeps nothing. Chunks are kept whose changes later reads would notice: of files that were written more than
+// two seconds before, and of objects that have a version. Another size begins an empty cache; reads under way keep the
+// one that they have. A forked child has the same setting, and a cache of its own. Throws Error(oom), after it has
+// freed the cache: the next read makes one of the size before.
+void set_read_cache(std::uint64_t bytes);
+[[nodiscard]] std::uint64_t read_cache_setting() noexcept;  // as it was set, in this process or its parent
+
 // Reads the elements whose index on each axis is in one of the axis's stretches, in their order, as Array::read does.
 // Throws Error(inval, "aabb") for an index outside the array or a wrong size of `out`, and Error(inval, "limit") for
 // more pieces than Limits::chunks_per_sample. After a stop it starts no more parts and throws Error(shutdown).

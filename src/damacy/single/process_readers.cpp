@@ -26,10 +26,10 @@ std::vector<std::shared_ptr<SelectionReaders>> ProcessReaders::all() {
   return found;
 }
 
-std::shared_ptr<ChunkTier> ProcessReaders::cache_of(std::uint64_t bytes) {
+std::shared_ptr<ChunkTier> ProcessReaders::cache(std::uint64_t bytes, bool or_any) {
   std::shared_ptr<ChunkTier> dropped;  // without the lock: it may take long to give the memory back
   const Lock lock(cache_mutex_);
-  if (bytes == cache_bytes_) return cache_;
+  if (bytes == cache_bytes_ || (or_any && cache_)) return cache_;
   dropped = std::exchange(cache_, nullptr);
   cache_bytes_ = 0;
   try {

@@ -3,6 +3,7 @@
 // dropped on one of its own threads. Knows no read.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -25,16 +26,21 @@ class ProcessReaders {
   IndexCache& indices() noexcept { return indices_; }
   // The cache of decoded chunks of all sets, of that size; null for 0. Another size than before drops the cache and
   // makes a new one. Reads that are under way keep the one that they have. Throws Error(oom).
-  std::shared_ptr<ChunkTier> cache_of(std::uint64_t bytes);
+  std::shared_ptr<ChunkTier> cache_of(std::uint64_t bytes) { return cache(bytes, /*or_any=*/false); }
+  // The cache as it is, or if there is none, cache_of(bytes).
+  std::shared_ptr<ChunkTier> any_cache(std::uint64_t bytes) { return cache(bytes, /*or_any=*/true); }
+  std::uint64_t cache_bytes() const noexcept { return cache_bytes_; }  // 0: there is none
 
  private:
+  std::shared_ptr<ChunkTier> cache(std::uint64_t bytes, bool or_any);
+
   const std::size_t cores_ = usable_cores();
   IndexCache indices_;
   Mutex mutex_;
   std::map<std::size_t, std::shared_ptr<SelectionReaders>> by_threads_ DAMACY_GUARDED_BY(mutex_);
   Mutex cache_mutex_;  // held while a cache is made
   std::shared_ptr<ChunkTier> cache_ DAMACY_GUARDED_BY(cache_mutex_);
-  std::uint64_t cache_bytes_ DAMACY_GUARDED_BY(cache_mutex_) = 0;
+  std::atomic<std::uint64_t> cache_bytes_{0};  // changes under cache_mutex_
 };
 
 // Never destroyed. A forked child has its own, because it does not have its parent's threads.

@@ -24,16 +24,23 @@ TEST(ProcessReaders, have_one_cache_of_the_size_that_was_asked_for_last) {
   EXPECT_EQ(readers.cache_of(1 << 20), first);
   const std::weak_ptr<ChunkTier> second = readers.cache_of(2 << 20);
   EXPECT_NE(second.lock(), first);
+  EXPECT_EQ(readers.cache_bytes(), 2u << 20);
   EXPECT_TRUE(first->reserve({}, 100));  // a read under way keeps it
+  EXPECT_EQ(readers.any_cache(3 << 20), second.lock());
   EXPECT_EQ(readers.cache_of(0), nullptr);
   EXPECT_TRUE(second.expired());
+  EXPECT_EQ(readers.any_cache(0), nullptr);
+  EXPECT_NE(readers.any_cache(3 << 20), nullptr);
+  EXPECT_EQ(readers.cache_bytes(), 3u << 20);
   EXPECT_NE(readers.cache_of(1 << 20), first);
 }
 
 TEST(ProcessReaders, throw_for_a_cache_that_cannot_be_allocated_and_go_on) {
   ProcessReaders readers;
+  static_cast<void>(readers.cache_of(1 << 20));
   const Error error = error_of([&] { static_cast<void>(readers.cache_of(std::uint64_t{1} << 62)); });
   EXPECT_EQ(error.status(), Status::oom);
+  EXPECT_EQ(readers.cache_bytes(), 0u);
   EXPECT_EQ(readers.cache_of(0), nullptr);
   EXPECT_NE(readers.cache_of(1 << 20), nullptr);
 }

@@ -10,6 +10,7 @@
 #include "damacy/fetch/chunk_tasks.h"
 #include "damacy/plan/selection.h"
 #include "damacy/single/keeping_sink.h"
+#include "damacy/store/noticed_change.h"
 #include "damacy/zarr/shard.h"
 
 namespace damacy {
@@ -111,10 +112,10 @@ Shard ObjectWants::outermost_shard(const std::string& key, std::shared_ptr<Objec
   const auto& levels = array().metadata().shards;
   if (levels.empty()) return {key, std::move(object), std::nullopt};
   if (!levels.front().codecs.codecs().empty()) return read_outermost_shard(array(), key, std::move(object));
-  ShardIndex index =
-      job_->request.keeps_indices
-          ? job_->readers.index_of(array(), *object, formatted("{}\0{}", job_->request.store->cache_identity(), key))
-          : read_shard_index(array(), *object);
+  Store& store = *job_->request.store;
+  ShardIndex index = job_->request.keeps_indices && has_version(store, *object)
+                         ? job_->readers.index_of(array(), *object, formatted("{}\0{}", store.cache_identity(), key))
+                         : read_shard_index(array(), *object);
   return {key, std::move(object), std::move(index)};
 }
 

@@ -36,14 +36,15 @@ void ReadCounters::reset() noexcept {
 }
 
 ShardIndex SelectionReaders::index_of(const Array& array, Object& object, const std::string& name) {
-  if (auto known = indices_.find(name, object.stamp())) {
+  const IndexCache::Origin origin{object.stamp(), array.id()};
+  if (auto known = indices_.find(name, origin)) {
     ++counters_.index_hits;
     return *known;
   }
   ++counters_.index_misses;
   const std::int64_t now = system_ns();
   ShardIndex index = read_shard_index(array, object);
-  indices_.keep(name, object.stamp(), now, index);
+  indices_.keep(name, origin, now, index);
   return index;
 }
 

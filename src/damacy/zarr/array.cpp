@@ -54,7 +54,7 @@ void append_index(std::string& key, std::int64_t index) {
 }  // namespace
 
 Array::Array(std::string uri, std::shared_ptr<Store> store, std::string path, std::string document_key,
-             Stamp document_stamp, ArrayMetadata metadata, std::vector<std::string> levels)
+             Stamp document_stamp, ArrayMetadata metadata, std::vector<std::string> levels, std::string_view document)
     : uri_(std::move(uri)),
       store_(std::move(store)),
       path_(std::move(path)),
@@ -80,6 +80,7 @@ Array::Array(std::string uri, std::shared_ptr<Store> store, std::string path, st
   place_hash_ = hash.value()[0];
   hash.add(document_key_);
   for (const std::uint64_t word : words_of(document_stamp_)) hash.add(word);
+  hash.add(document);
   id_ = hash.value();
 }
 

@@ -57,8 +57,9 @@ struct ReadOutput {
 
 class Array {
  public:
+  // `document`: its text, only for id(): a file that is written twice at once may keep its stamp.
   Array(std::string uri, std::shared_ptr<Store> store, std::string path, std::string document_key, Stamp document_stamp,
-        ArrayMetadata metadata, std::vector<std::string> levels);
+        ArrayMetadata metadata, std::vector<std::string> levels, std::string_view document = {});
 
   const std::string& uri() const noexcept { return uri_; }
   const std::shared_ptr<Store>& store() const noexcept { return store_; }

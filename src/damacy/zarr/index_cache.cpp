@@ -13,7 +13,7 @@ constexpr std::size_t kIndices = 1024;
 
 struct IndexCache::State {
   struct Kept {
-    Stamp stamp;
+    Origin origin;
     ShardIndex index;
   };
   Mutex mutex;
@@ -23,17 +23,17 @@ struct IndexCache::State {
 
 IndexCache::IndexCache() : state_(std::make_shared<State>()) {}
 
-std::optional<ShardIndex> IndexCache::find(const std::string& name, const Stamp& stamp) {
+std::optional<ShardIndex> IndexCache::find(const std::string& name, const Origin& origin) {
   const Lock lock(state_->mutex);
   const State::Kept* const kept = state_->kept.use(name, ++state_->uses);
-  if (kept == nullptr || !(kept->stamp == stamp)) return std::nullopt;
+  if (kept == nullptr || !(kept->origin == origin)) return std::nullopt;
   return kept->index;
 }
 
-void IndexCache::keep(const std::string& name, const Stamp& stamp, std::int64_t now_ns, const ShardIndex& index) {
-  if (!is_settled(stamp, now_ns)) return;
+void IndexCache::keep(const std::string& name, const Origin& origin, std::int64_t now_ns, const ShardIndex& index) {
+  if (!is_settled(origin.object, now_ns)) return;
   const Lock lock(state_->mutex);
-  state_->kept.add(name, {stamp, index}, ++state_->uses);
+  state_->kept.add(name, {origin, index}, ++state_->uses);
   state_->kept.trim(kIndices);
 }
 

@@ -294,7 +294,7 @@ std::shared_ptr<const Array> make_array(const std::string& uri, std::shared_ptr<
   ArrayMetadata metadata = parse_found(found);
   tell_slow_codecs(uri, metadata);
   return std::make_shared<const Array>(uri, std::move(store), found.path, found.key, found.stamp, std::move(metadata),
-                                       found.levels);
+                                       found.levels, found.text);
 }
 
 std::shared_ptr<const Array> open_array(const std::string& uri, std::shared_ptr<Store> store) {

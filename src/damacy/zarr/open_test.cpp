@@ -1,4 +1,7 @@
 // From an uri to an array.
+#include <filesystem>
+#include <fstream>
+
 #include <gtest/gtest.h>
 
 #include "damacy/core/formatted.h"
@@ -10,6 +13,7 @@
 #include "support/documents.h"
 #include "support/log_records.h"
 #include "support/metered_store.h"
+#include "support/tiny_zarr.h"
 #include "support/written_documents.h"
 
 namespace damacy {
@@ -48,6 +52,21 @@ TEST(OpenArray, opens_an_array_of_either_version) {
   const auto v2 = open_array("a.zarr", store_with({{".zarray", v2_document({})}}));
   EXPECT_EQ(v2->document_key(), ".zarray");
   EXPECT_EQ(v2->metadata().zarr_format, 2);
+}
+
+TEST(OpenArray, documents_with_one_stamp_are_told_apart_by_their_text) {
+  const testing::TempDir dir("one-stamp");
+  const auto file = dir.path() / ".zarray";
+  const auto when = std::filesystem::file_time_type::clock::now();
+  const auto opened = [&](std::string dtype) {
+    std::ofstream(file) << v2_document({{"dtype", std::move(dtype)}});
+    std::filesystem::last_write_time(file, when);
+    return open_array("a.zarr", make_file_store(dir.path().string(), 8));
+  };
+  const auto first = opened(R"("<u2")"), second = opened(R"("<i2")"), third = opened(R"("<u2")");
+  EXPECT_EQ(first->document_stamp(), second->document_stamp());
+  EXPECT_NE(first->id(), second->id());
+  EXPECT_EQ(first->id(), third->id());
 }
 
 TEST(OpenArray, v3_wins_with_one_warning) {
