@@ -13,6 +13,7 @@
 
 #include "damacy/batch/config.h"
 #include "damacy/batch/slot_plan.h"
+#include "damacy/batch/thread_counts.h"
 #include "damacy/cache/chunk_cache.h"
 #include "damacy/cache/disk/disk_tier.h"
 #include "damacy/codec/stream_decoder.h"
@@ -91,16 +92,6 @@ struct WaveSizes {
   std::size_t scratch = 0;      // of all, on the device: decoder scratch, images, status words
   std::size_t images = 0;       // of all, pinned: images, status words
   FrameLimits frames;           // of a wave
-};
-
-struct ThreadCounts {
-  std::size_t readers = 0;          // on the cores they also decode and place
-  std::size_t readers_at_once = 0;  // that read at a time, where they only read
-  std::size_t decoding = 0;         // of the readers: cores that decode at a time
-  std::size_t blocking = 0;         // make storage calls for other threads
-  std::size_t waves = 0;            // feed a device
-  std::size_t planners = 0;
-  std::size_t all() const noexcept { return readers + blocking + waves + planners; }
 };
 
 struct MemoryPlan {

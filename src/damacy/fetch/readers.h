@@ -10,7 +10,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "damacy/batch/memory_plan.h"
+#include "damacy/batch/thread_counts.h"
 #include "damacy/codec/chain.h"
 #include "damacy/core/clock.h"
 #include "damacy/core/error.h"
