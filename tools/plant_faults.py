@@ -559,13 +559,13 @@ AHEAD_FAULTS = [
     ),
     (
         "more is announced than the memory of answers holds",
-        "fetch/chunk_tasks.cpp",
+        "fetch/announced_reads.cpp",
         "object.memory() > most_ - bytes_ ||",
         "object.memory() > most_ ||",
     ),
     (
         "the answer for two batches is no longer counted when one has ended",
-        "fetch/chunk_tasks.cpp",
+        "fetch/announced_reads.cpp",
         "  if (--at->second > 0) return;\n",
         "  --at->second;\n",
     ),

@@ -7,7 +7,7 @@
 
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/fetch/chunk_tasks.h"
+#include "damacy/fetch/announced_reads.h"
 #include "damacy/plan/selection.h"
 #include "damacy/single/keeping_sink.h"
 #include "damacy/zarr/shard.h"
