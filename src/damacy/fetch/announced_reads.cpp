@@ -53,7 +53,9 @@ bool AnswersAhead::add(const RemoteObject& object) noexcept {
     ++known->second;
     return true;
   }
-  if (object.memory() > most_ - bytes_ || failure_of([&] { batches_.emplace(object, 1); })) return false;
+  decltype(batches_) added;
+  if (object.memory() > most_ - bytes_ || failure_of([&] { added.emplace(object, 1); })) return false;
+  batches_.merge(added);
   bytes_ += object.memory();
   return true;
 }
