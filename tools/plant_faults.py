@@ -315,7 +315,7 @@ SUITE_FAULTS = [  # in implementations of interfaces; the conformance suites mus
     ),
     (
         "a row is not moved",
-        "fetch/worker_engine.cpp",
+        "batch/worker_engine.cpp",
         "  std::ranges::copy(from, to.begin());\n",
         "",
     ),
@@ -417,7 +417,7 @@ CACHE_FAULTS = [
     ),
     (
         "a kept chunk of another version is used",
-        "fetch/chunk_tasks.h",
+        "batch/chunk_tasks.h",
         "words_of(object_with(chunk)->stamp())",
         "words_of({})",
     ),
@@ -553,7 +553,7 @@ AHEAD_FAULTS = [
     ),
     (
         "the memory of answers is counted until the batch is destroyed",
-        "fetch/chunk_tasks.cpp",
+        "batch/chunk_tasks.cpp",
         "  announcement_.reset();\n",
         "",
     ),
@@ -571,7 +571,7 @@ AHEAD_FAULTS = [
     ),
     (
         "two threads announce at a time",
-        "fetch/batch_planner.cpp",
+        "batch/batch_planner.cpp",
         "  return !std::exchange(is_called_, true);\n",
         "  return true;\n",
     ),
@@ -594,7 +594,7 @@ PAGES_FAULTS = [
 READ_FAULTS = [
     (
         "a read serves those who joined another one",
-        "fetch/worker_engine.cpp",
+        "batch/worker_engine.cpp",
         "    if (!announced_[chunk]) return {};  // they joined another read, which may have more of the chunk\n",
         "",
     ),
@@ -618,7 +618,7 @@ READ_FAULTS = [
     ),
     (
         "a claim leaves its chunk to be joined",
-        "fetch/chunk_share.h",
+        "batch/chunk_share.h",
         "    waiting_.erase(found);\n",
         "",
     ),
@@ -648,13 +648,13 @@ READ_FAULTS = [
     ),
     (
         "reads of a later batch come first",
-        "fetch/worker_engine.cpp",
+        "batch/worker_engine.cpp",
         "    readers_.submit(std::move(request));\n",
         "    readers_.submit_urgent(std::move(request));\n",
     ),
     (
         "the reads of a batch wait for the next one",
-        "fetch/worker_engine.cpp",
+        "batch/worker_engine.cpp",
         "    readers_.submit(std::move(request));\n",
         "    static thread_local std::vector<std::unique_ptr<Request>> held;\n"
         "    held.push_back(std::move(request));\n"
@@ -698,9 +698,9 @@ PROGRAMS = {
     "codec": ("codec_tests",),
     "cache": ("cache_tests",),
     "zarr": ("zarr_tests",),
-    "fetch": ("fetch_tests", "wave_tests", "single_tests", "pipeline_tests"),
+    "fetch": ("fetch_tests", "batch_tests", "wave_tests", "single_tests", "pipeline_tests"),
     "single": ("single_tests",),
-    "batch": ("batch_tests", "pipeline_tests"),
+    "batch": ("batch_tests", "wave_tests", "pipeline_tests"),
     "wave": ("wave_tests", "pipeline_tests", "single_tests"),
     "copy": ("copy_tests", "pipeline_tests"),
     "plan": ("plan_tests", "pipeline_tests"),

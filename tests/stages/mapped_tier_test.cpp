@@ -2,7 +2,7 @@
 #include "fakes/mapped_tier.h"
 
 #include "conformance/chunk_tier_suite.h"
-#include "damacy/fetch/cached_chunks.h"
+#include "damacy/batch/cached_chunks.h"
 #include "damacy/fetch/host_sink.h"
 #include "fakes/temp_dir.h"
 #include "support/planned_batches.h"

@@ -13,10 +13,10 @@
 #include "damacy/batch/batch_layout.h"
 #include "damacy/batch/config.h"
 #include "damacy/batch/slots.h"
-#include "damacy/batch/stats_board.h"
 #include "damacy/core/error.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/task.h"
+#include "damacy/fetch/stats_board.h"
 #include "damacy/plan/batch_plan.h"
 #include "damacy/plan/destination.h"
 

@@ -13,12 +13,12 @@
 
 #include "damacy/batch/config.h"
 #include "damacy/batch/slot_plan.h"
-#include "damacy/batch/thread_counts.h"
 #include "damacy/cache/chunk_cache.h"
 #include "damacy/cache/disk/disk_tier.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/core/error.h"
 #include "damacy/core/machine.h"
+#include "damacy/fetch/thread_counts.h"
 #include "damacy/zarr/catalog_limits.h"
 
 namespace damacy {

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "damacy/batch/stats_board.h"
 #include "damacy/codec/chain.h"
 #include "damacy/core/error.h"
 #include "damacy/core/task.h"
+#include "damacy/fetch/stats_board.h"
 #include "damacy/plan/destination.h"
 #include "damacy/store/store.h"
 #include "damacy/zarr/array.h"

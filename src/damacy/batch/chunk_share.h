@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "damacy/batch/chunk_tasks.h"
 #include "damacy/cache/chunk_key.h"
 #include "damacy/core/mutex.h"
-#include "damacy/fetch/chunk_tasks.h"
 
 namespace damacy {
 

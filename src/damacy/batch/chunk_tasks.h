@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "damacy/batch/batch_job.h"
-#include "damacy/batch/stats_board.h"
 #include "damacy/cache/chunk_key.h"
 #include "damacy/device/arena.h"
 #include "damacy/fetch/announced_reads.h"
+#include "damacy/fetch/stats_board.h"
 #include "damacy/fetch/wanted_chunks.h"
 #include "damacy/plan/batch_plan.h"
 #include "damacy/plan/part_copies.h"

@@ -1,5 +1,5 @@
 // The chunks of a planned batch: where they are, what is needed of them, whom a failure reaches, and what is counted.
-#include "damacy/fetch/chunk_tasks.h"
+#include "damacy/batch/chunk_tasks.h"
 
 #include "conformance/destination_suite.h"
 #include "conformance/wanted_chunks_suite.h"

@@ -1,5 +1,5 @@
 // Which batches share a decode, and what becomes of them.
-#include "damacy/fetch/chunk_share.h"
+#include "damacy/batch/chunk_share.h"
 
 #include "support/planned_batches.h"
 

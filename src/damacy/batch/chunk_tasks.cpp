@@ -1,4 +1,4 @@
-#include "damacy/fetch/chunk_tasks.h"
+#include "damacy/batch/chunk_tasks.h"
 
 #include "damacy/cache/chunk_key.h"
 #include "damacy/core/limits.h"

@@ -1,13 +1,13 @@
-#include "damacy/fetch/worker_engine.h"
+#include "damacy/batch/worker_engine.h"
 
 #include <algorithm>
 #include <new>
 
+#include "damacy/batch/cached_chunks.h"
+#include "damacy/batch/chunk_tasks.h"
 #include "damacy/copy/block_copy.h"
 #include "damacy/core/formatted.h"
-#include "damacy/fetch/cached_chunks.h"
 #include "damacy/fetch/cached_task.h"
-#include "damacy/fetch/chunk_tasks.h"
 #include "damacy/fetch/host_sink.h"
 
 namespace damacy {

@@ -1,4 +1,4 @@
-#include "damacy/fetch/cached_chunks.h"
+#include "damacy/batch/cached_chunks.h"
 
 #include <algorithm>
 #include <array>

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "damacy/batch/chunk_tasks.h"
 #include "damacy/cache/chunk_tier.h"
-#include "damacy/fetch/chunk_tasks.h"
 
 namespace damacy {
 
