@@ -25,9 +25,7 @@ class ChunkShareTest : public testing::PlannedBatches {
     open_.clear();
     PlannedBatches::TearDown();
   }
-  static ChunkKey key(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk = 0) {
-    return tasks->key_of(chunk);
-  }
+  static ChunkKey key(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk = 0) { return tasks->id_of(chunk); }
 
   static inline const Box kFirst{{0, 0}, {2, 2}}, kSame{{1, 1}, {4, 4}}, kOther{{4, 4}, {6, 6}};
   ChunkShare share;
