@@ -155,8 +155,10 @@ class FakeChunks final : public Job, public WantedChunks, public std::enable_sha
       }
     }
     wants_.objects = {std::make_shared<NotedObject>(std::move(object))};
+    WideHash version;
+    version.add(words_of(wants_.objects.front()->stamp()));
     for (Want& want : wants_.chunks) {
-      want.id = {{1, 2}, words_of(wants_.objects.front()->stamp()), &want - wants_.chunks.data()};
+      want.id = key_of_chunk(version, &want - wants_.chunks.data());
       want.is_versioned = with.is_versioned;
     }
     wants_.arrays = {&metadata_};

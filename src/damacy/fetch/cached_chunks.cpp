@@ -16,10 +16,10 @@ CachedChunks::CachedChunks(const FetchedChunks& chunks, ChunkTier* cache, Form f
   if (cache != nullptr) may_be_kept_.resize(chunks.wants().chunks.size());
 }
 
-// What tiers keep of one chunk differs by form. The ids of two arrays are hashes, and differ in more bits than forms.
+// What tiers keep of one chunk differs by form. The ids of two chunks are hashes, and differ in more bits than forms.
 ChunkKey CachedChunks::key_of(std::size_t chunk) const noexcept {
   ChunkKey key = want(chunk).id;
-  key.array[0] ^= static_cast<std::uint64_t>(form_);
+  key.words[0] ^= static_cast<std::uint64_t>(form_);
   return key;
 }
 

@@ -60,7 +60,7 @@ TEST_F(ChunkShareTest, another_chunk_or_another_version_of_its_object_is_not_the
   EXPECT_NE(key(own, 0), key(own, 1));
   EXPECT_TRUE(share.claim(key(own, 1)).empty());
   ChunkKey later = key(own, 0);
-  ++later.object[0];
+  ++later.words[0];
   EXPECT_TRUE(share.claim(later).empty());
   EXPECT_TRUE(share.join(chunks_of(kFirst), 0));
 }

@@ -128,10 +128,12 @@ void ChunkTasks::set_object(std::size_t shard) {
   const PlannedShard& planned = plan_.shards[shard];
   const Array& array = array_of(shard);
   const std::shared_ptr<Object>& object = wants_.objects[shard] = shards_[shard]->object;
-  const auto stamp = words_of(object->stamp());
+  WideHash version;
+  version.add(array.id());
+  version.add(words_of(object->stamp()));
   const bool is_versioned = has_version(*array.store(), *object);
   for (std::size_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c) {
-    wants_.chunks[c].id = {array.id(), stamp, plan_.chunks[c].number};
+    wants_.chunks[c].id = key_of_chunk(version, plan_.chunks[c].number);
     wants_.chunks[c].is_versioned = is_versioned;
   }
 }

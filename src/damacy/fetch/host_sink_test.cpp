@@ -241,7 +241,7 @@ TEST_F(HostSinkTest, kept_encoded_chunks_are_decoded_and_placed) {
     const auto own =
         is_raw ? wanted(raw_chunk(kBytes, {{3, 7000}})) : wanted(blosc_chunk(kBytes, {{3, 7000}}, 1024), blosc_chain());
     const std::span<const std::byte> stored = own->chunk(0).stored;
-    auto room = cache.reserve({{9, is_raw}, {}, 0}, stored.size(), 0);
+    auto room = cache.reserve({{9, is_raw}}, stored.size(), 0);
     ASSERT_TRUE(room);
     std::ranges::copy(stored, room.bytes().begin());
     const ChunkTier::Hold kept = room.publish();

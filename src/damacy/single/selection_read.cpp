@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "damacy/cache/wide_hash.h"
+#include "damacy/cache/chunk_key.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "damacy/fetch/cached_task.h"
@@ -143,13 +143,15 @@ void ObjectWants::locate(const Selected& of, std::shared_ptr<Object> object) {
 void ObjectWants::set_ids(const Selected& of) {
   const Store& store = *job_->request.store;
   WideHash name;
-  for (const std::uint64_t word : array().id()) name.add(word);
+  name.add(array().id());
   name.add(store.cache_identity());
   name.add(key_of(of));
   for (std::size_t chunk = 0; chunk < of.chunks->size(); ++chunk) {
     Want& want = wants_.chunks[of.first + chunk];
     const Object& object = *wants_.objects[want.object];
-    want.id = {name.value(), words_of(object.stamp()), static_cast<std::int64_t>(of.chunks->number(chunk))};
+    WideHash version = name;
+    version.add(words_of(object.stamp()));
+    want.id = key_of_chunk(version, static_cast<std::int64_t>(of.chunks->number(chunk)));
     want.is_versioned = has_version(store, object) && (store.is_remote() || is_settled(object.stamp(), begin_ns_));
   }
 }
