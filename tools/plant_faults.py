@@ -417,8 +417,8 @@ CACHE_FAULTS = [
     ),
     (
         "a kept chunk of another version is used",
-        "batch/chunk_tasks.h",
-        "words_of(object_with(chunk)->stamp())",
+        "batch/chunk_tasks.cpp",
+        "words_of(object->stamp())",
         "words_of({})",
     ),
     (
@@ -618,7 +618,7 @@ READ_FAULTS = [
     ),
     (
         "a claim leaves its chunk to be joined",
-        "batch/chunk_share.h",
+        "fetch/chunk_share.h",
         "    waiting_.erase(found);\n",
         "",
     ),
@@ -636,14 +636,14 @@ READ_FAULTS = [
     ),
     (
         "a file that was just written is kept",
-        "single/keeping_sink.cpp",
-        "  if (!store_.is_remote() && !is_settled(object.stamp(), begin_ns_)) return {};\n",
+        "single/selection_read.cpp",
+        " && (store.is_remote() || is_settled(object.stamp(), begin_ns_))",
         "",
     ),
     (
         "a chunk is found under the key of another object",
-        "single/keeping_sink.cpp",
-        "  array.add(name.object);\n",
+        "single/selection_read.cpp",
+        "  name.add(key_of(of));\n",
         "",
     ),
     (
@@ -682,7 +682,7 @@ READ_FAULTS = [
 READING = (
     "WorkerEngine*:HostSink*:ChunkShare*:ReadsTest*:FindReads*:ChunkTasks*:SampleStream*:*WaveRunnerOn*:*WaveFormer*"
 )
-KEPT = "ChunkCache.*:SharedRegions.*:PagesAhead*:*Kept*:KeepingSink*:SameVerdicts.*large_chunk*"
+KEPT = "ChunkCache.*:SharedRegions.*:PagesAhead*:*Kept*:CachedChunks*:SameVerdicts.*large_chunk*"
 # Conformance suites; rules of tasks, of slots, of readers, of transfers and of small reads.
 SUITES = "*Suite/*:Task.*:BatchLayout.*:*NamedArrays*/lazy:Transfer.*:NetThreads.*:thread_engine.*:*SmallReads*"
 AHEAD = "DocumentsAhead*:HttpStore.*:Announce*"

@@ -1,9 +1,9 @@
 #include "damacy/batch/chunk_tasks.h"
 
-#include "damacy/cache/chunk_key.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/mixed.h"
 #include "damacy/fetch/readers.h"
+#include "damacy/store/noticed_change.h"
 #include "damacy/zarr/shard.h"
 
 namespace damacy {
@@ -71,7 +71,7 @@ void ChunkTasks::fail_opening(std::size_t shard, const Error& why) noexcept {
 void ChunkTasks::find_chunks() {
   shards_done_ = true;
   for (std::size_t s = 0; s < shards_.size(); ++s)
-    if (shards_[s]) wants_.objects[s] = shards_[s]->object;
+    if (shards_[s]) set_object(s);
   for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
     ChunkPlace& place = wants_.chunks[c].place;
     if (const auto failure = failure_of([&] { place = locate(shard_of(c), plan_.chunks[c]); })) {
@@ -80,6 +80,21 @@ void ChunkTasks::find_chunks() {
     }
   }
   choose_parts(wants_, [this](std::size_t chunk) { return needed_bytes(chunk); });
+}
+
+// Of the version that was opened, of which its chunks' ids are.
+void ChunkTasks::set_object(std::size_t shard) {
+  const PlannedShard& planned = plan_.shards[shard];
+  const Array& array = array_of(shard);
+  const std::shared_ptr<Object>& object = wants_.objects[shard] = shards_[shard]->object;
+  WideHash version;
+  version.add(array.id());
+  version.add(words_of(object->stamp()));
+  const bool is_versioned = has_version(*array.store(), *object);
+  for (std::size_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c) {
+    wants_.chunks[c].id = key_of_chunk(version, plan_.chunks[c].number);
+    wants_.chunks[c].is_versioned = is_versioned;
+  }
 }
 
 // Of an array only the place counts: two versions of it are one set of chunks.

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "damacy/batch/batch_job.h"
-#include "damacy/cache/chunk_key.h"
 #include "damacy/device/arena.h"
 #include "damacy/fetch/announced_reads.h"
 #include "damacy/fetch/stats_board.h"
@@ -56,10 +55,6 @@ class ChunkTasks final : public Job,
   StatsBoard& board() const noexcept override { return with_.board; }
   const Array& array_of(std::size_t shard) const { return *plan_.arrays[plan_.shards[shard].array]; }
   std::size_t shard_of(std::size_t chunk) const { return wants_.chunks[chunk].object; }
-  // Of joins and of caches, which add what they keep.
-  ChunkKey key_of(std::size_t chunk) const {
-    return {array_of(shard_of(chunk)).id(), words_of(object_with(chunk)->stamp()), plan_.chunks[chunk].number};
-  }
   // All of a chunk that has codecs, with Verify::whole.
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
 
@@ -94,6 +89,7 @@ class ChunkTasks final : public Job,
   const PlannedPart& part(std::uint32_t number) const noexcept { return job_->parts()[number]; }
   ChunkInArray in_array(std::size_t chunk) const { return {array_of(shard_of(chunk)), plan_.chunks[chunk].number}; }
   std::int64_t bytes_placed(std::size_t chunk, std::int64_t elements) const noexcept;
+  void set_object(std::size_t shard);
   ChunkPlace locate(std::size_t shard, const PlannedChunk& chunk) const;
   void fail_parts(std::size_t chunk, const Error& error) noexcept;  // those that want it
   bool end_read() noexcept;                                         // true: that was the last

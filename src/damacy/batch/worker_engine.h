@@ -4,10 +4,10 @@
 #pragma once
 
 #include "damacy/batch/batch_engine.h"
-#include "damacy/batch/chunk_share.h"
 #include "damacy/batch/memory_plan.h"
 #include "damacy/cache/shared/shared_cache.h"
 #include "damacy/device/arena.h"
+#include "damacy/fetch/chunk_share.h"
 #include "damacy/fetch/readers.h"
 
 namespace damacy {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <span>
 
-#include "damacy/batch/cached_chunks.h"
 #include "damacy/codec/chain.h"
+#include "damacy/fetch/cached_chunks.h"
 #include "damacy/wave/stage_frames.h"
 #include "damacy/wave/wave.h"
 

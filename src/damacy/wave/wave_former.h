@@ -8,8 +8,8 @@
 #include <span>
 #include <stop_token>
 
-#include "damacy/batch/cached_chunks.h"
 #include "damacy/device/arena.h"
+#include "damacy/fetch/cached_chunks.h"
 #include "damacy/fetch/chunk_reads.h"
 #include "damacy/fetch/readers.h"
 #include "damacy/wave/block_reads.h"
