@@ -40,8 +40,8 @@ constexpr DiskTierSizes kSizes{
 constexpr int kEntries = 6;
 constexpr const char* kStore = "s3://bucket/vol.zarr";
 
-DiskKey key_of(int number) {
-  DiskKey key;
+ChunkKey key_of(int number) {
+  ChunkKey key;
   key.words = {static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15u, static_cast<std::uint64_t>(number) + 1};
   return key;
 }

@@ -315,7 +315,7 @@ SUITE_FAULTS = [  # in implementations of interfaces; the conformance suites mus
     ),
     (
         "a row is not moved",
-        "fetch/worker_engine.cpp",
+        "batch/worker_engine.cpp",
         "  std::ranges::copy(from, to.begin());\n",
         "",
     ),
@@ -329,7 +329,7 @@ SUITE_FAULTS = [  # in implementations of interfaces; the conformance suites mus
         "only the failed part of a row is filled",
         "batch/batch_job.cpp",
         "!skip && part < (row + 1) * parts; ++part) writer_->fill_part(*this, part);",
-        "!skip && part < (row + 1) * parts; ++part)\n    if (errors_[part]) writer_->fill_part(*this, part);",
+        "!skip && part < (row + 1) * parts; ++part)\n    if (errors[part]) writer_->fill_part(*this, part);",
     ),
     (
         "arrays do not begin behind the one before",
@@ -417,8 +417,8 @@ CACHE_FAULTS = [
     ),
     (
         "a kept chunk of another version is used",
-        "fetch/chunk_tasks.h",
-        "words_of(object_with(chunk)->stamp())",
+        "batch/chunk_tasks.cpp",
+        "words_of(object->stamp())",
         "words_of({})",
     ),
     (
@@ -553,25 +553,25 @@ AHEAD_FAULTS = [
     ),
     (
         "the memory of answers is counted until the batch is destroyed",
-        "fetch/chunk_tasks.cpp",
+        "batch/chunk_tasks.cpp",
         "  announcement_.reset();\n",
         "",
     ),
     (
         "more is announced than the memory of answers holds",
-        "fetch/chunk_tasks.cpp",
+        "fetch/announced_reads.cpp",
         "object.memory() > most_ - bytes_ ||",
         "object.memory() > most_ ||",
     ),
     (
         "the answer for two batches is no longer counted when one has ended",
-        "fetch/chunk_tasks.cpp",
+        "fetch/announced_reads.cpp",
         "  if (--at->second > 0) return;\n",
         "  --at->second;\n",
     ),
     (
         "two threads announce at a time",
-        "fetch/batch_planner.cpp",
+        "batch/batch_planner.cpp",
         "  return !std::exchange(is_called_, true);\n",
         "  return true;\n",
     ),
@@ -594,7 +594,7 @@ PAGES_FAULTS = [
 READ_FAULTS = [
     (
         "a read serves those who joined another one",
-        "fetch/worker_engine.cpp",
+        "batch/worker_engine.cpp",
         "    if (!announced_[chunk]) return {};  // they joined another read, which may have more of the chunk\n",
         "",
     ),
@@ -636,25 +636,25 @@ READ_FAULTS = [
     ),
     (
         "a file that was just written is kept",
-        "single/keeping_sink.cpp",
-        "  if (!store_.is_remote() && !is_settled(object.stamp(), begin_ns_)) return {};\n",
+        "single/selection_read.cpp",
+        " && (store.is_remote() || is_settled(object.stamp(), begin_ns_))",
         "",
     ),
     (
         "a chunk is found under the key of another object",
-        "single/keeping_sink.cpp",
-        "  array.add(name.object);\n",
+        "single/selection_read.cpp",
+        "  name.add(key_of(of));\n",
         "",
     ),
     (
         "reads of a later batch come first",
-        "fetch/worker_engine.cpp",
+        "batch/worker_engine.cpp",
         "    readers_.submit(std::move(request));\n",
         "    readers_.submit_urgent(std::move(request));\n",
     ),
     (
         "the reads of a batch wait for the next one",
-        "fetch/worker_engine.cpp",
+        "batch/worker_engine.cpp",
         "    readers_.submit(std::move(request));\n",
         "    static thread_local std::vector<std::unique_ptr<Request>> held;\n"
         "    held.push_back(std::move(request));\n"
@@ -682,7 +682,7 @@ READ_FAULTS = [
 READING = (
     "WorkerEngine*:HostSink*:ChunkShare*:ReadsTest*:FindReads*:ChunkTasks*:SampleStream*:*WaveRunnerOn*:*WaveFormer*"
 )
-KEPT = "ChunkCache.*:SharedRegions.*:PagesAhead*:*Kept*:KeepingSink*:SameVerdicts.*large_chunk*"
+KEPT = "ChunkCache.*:SharedRegions.*:PagesAhead*:*Kept*:CachedChunks*:SameVerdicts.*large_chunk*"
 # Conformance suites; rules of tasks, of slots, of readers, of transfers and of small reads.
 SUITES = "*Suite/*:Task.*:BatchLayout.*:*NamedArrays*/lazy:Transfer.*:NetThreads.*:thread_engine.*:*SmallReads*"
 AHEAD = "DocumentsAhead*:HttpStore.*:Announce*"
@@ -698,9 +698,9 @@ PROGRAMS = {
     "codec": ("codec_tests",),
     "cache": ("cache_tests",),
     "zarr": ("zarr_tests",),
-    "fetch": ("fetch_tests", "wave_tests", "single_tests", "pipeline_tests"),
+    "fetch": ("fetch_tests", "batch_tests", "wave_tests", "single_tests", "pipeline_tests"),
     "single": ("single_tests",),
-    "batch": ("batch_tests", "pipeline_tests"),
+    "batch": ("batch_tests", "wave_tests", "pipeline_tests"),
     "wave": ("wave_tests", "pipeline_tests", "single_tests"),
     "copy": ("copy_tests", "pipeline_tests"),
     "plan": ("plan_tests", "pipeline_tests"),

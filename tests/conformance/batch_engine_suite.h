@@ -19,15 +19,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "damacy/batch/batch_engine.h"
 #include "damacy/batch/batch_job.h"
+#include "damacy/batch/batch_planner.h"
 #include "damacy/batch/config.h"
 #include "damacy/batch/memory_plan.h"
 #include "damacy/batch/slots.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/task.h"
 #include "damacy/device/device.h"
-#include "damacy/fetch/batch_engine.h"
-#include "damacy/fetch/batch_planner.h"
 #include "damacy/zarr/catalog.h"
 #include "support/layouts.h"
 #include "support/tiny_zarr.h"

@@ -23,7 +23,11 @@ class ChunkTierSuite : public ::testing::Test {
   static constexpr std::uint64_t kChunk = 32 << 10;
   const std::shared_ptr<ChunkTier> tier = Fixture::make();
 
-  static ChunkKey key_of(std::int64_t chunk, std::uint64_t array = 1) { return {{array, 7}, {1, 2, 3, 4}, chunk}; }
+  static ChunkKey key_of(std::int64_t chunk, std::uint64_t array = 1) {
+    WideHash version;
+    version.add(array);
+    return key_of_chunk(version, chunk);
+  }
   static bool is_all(std::span<const std::byte> bytes, std::byte value) {
     return std::ranges::all_of(bytes, [value](std::byte b) { return b == value; });
   }
@@ -73,14 +77,15 @@ TYPED_TEST_P(ChunkTierSuite, an_entry_of_another_size_is_a_miss) {
   EXPECT_EQ(this->tier->counts().misses.chunks, 3);
 }
 
-TYPED_TEST_P(ChunkTierSuite, tells_versions_of_an_object_apart) {
+TYPED_TEST_P(ChunkTierSuite, tells_keys_apart_that_differ_in_one_bit) {
   ChunkKey key = this->key_of(1);
   this->tier->reserve(key, 100).publish();
-  for (std::uint64_t& word : key.object) {
-    ++word;
-    EXPECT_FALSE(this->tier->find(key, 100).hold);
-    --word;
-  }
+  for (std::uint64_t& word : key.words)
+    for (unsigned bit = 0; bit < 64; ++bit) {
+      word ^= std::uint64_t{1} << bit;
+      EXPECT_FALSE(this->tier->find(key, 100).hold);
+      word ^= std::uint64_t{1} << bit;
+    }
   EXPECT_TRUE(this->tier->find(key, 100).hold);
 }
 
@@ -131,7 +136,7 @@ TYPED_TEST_P(ChunkTierSuite, several_threads_find_whole_chunks_only) {
 }
 
 REGISTER_TYPED_TEST_SUITE_P(ChunkTierSuite, shows_a_chunk_only_when_it_is_whole, gives_back_what_is_not_published,
-                            an_entry_of_another_size_is_a_miss, tells_versions_of_an_object_apart,
+                            an_entry_of_another_size_is_a_miss, tells_keys_apart_that_differ_in_one_bit,
                             a_chunk_that_is_held_or_filled_keeps_its_bytes, several_threads_find_whole_chunks_only);
 
 }  // namespace damacy

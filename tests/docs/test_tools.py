@@ -118,6 +118,28 @@ def test_use_of_a_guarded_member_without_its_mutex_is_found(tmp_path):
     assert "requires holding mutex 'mutex'" in check_thread_safety.complaints(path, flags, tmp_path)
 
 
+@pytest.mark.skipif(shutil.which(check_thread_safety.CLANG) is None, reason="clang 19 is not installed")
+def test_use_of_a_guarded_member_while_its_lock_is_released_is_found(tmp_path):
+    source = """#include "damacy/core/mutex.h"
+        struct Count {{
+          void add(damacy::Lock& lock) DAMACY_REQUIRES(mutex) {{
+            {{
+              const damacy::LockRelease meanwhile(lock, mutex);
+              {within}
+            }}
+            {behind}
+          }}
+          damacy::Mutex mutex;
+          int value DAMACY_GUARDED_BY(mutex) = 0;
+        }};"""
+    path = tmp_path / "count.cpp"
+    flags = ["-std=c++20", f"-I{ROOT / 'src'}"]
+    path.write_text(source.format(within="", behind="++value;"))
+    assert check_thread_safety.complaints(path, flags, tmp_path) == ""
+    path.write_text(source.format(within="++value;", behind=""))
+    assert "requires holding mutex 'mutex'" in check_thread_safety.complaints(path, flags, tmp_path)
+
+
 @pytest.mark.skipif(shutil.which(check_tidy.TIDY) is None, reason="clang-tidy 19 is not installed")
 def test_use_of_a_moved_object_is_found(tmp_path):
     source = """#include <string>

@@ -132,6 +132,7 @@ class FakeChunks final : public Job, public WantedChunks, public std::enable_sha
     std::shared_ptr<FakeDestination> to = nullptr;                 // null: of its own
     std::uint32_t first_part = 0;
     std::uint64_t chunk_bytes = 0;  // 0: of the first
+    bool is_versioned = true;
   };
   static std::shared_ptr<FakeChunks> make(std::vector<FakeChunk> chunks) { return make(std::move(chunks), With{}); }
   static std::shared_ptr<FakeChunks> make(std::vector<FakeChunk> chunks, With with) {
@@ -154,6 +155,12 @@ class FakeChunks final : public Job, public WantedChunks, public std::enable_sha
       }
     }
     wants_.objects = {std::make_shared<NotedObject>(std::move(object))};
+    WideHash version;
+    version.add(words_of(wants_.objects.front()->stamp()));
+    for (Want& want : wants_.chunks) {
+      want.id = key_of_chunk(version, &want - wants_.chunks.data());
+      want.is_versioned = with.is_versioned;
+    }
     wants_.arrays = {&metadata_};
     choose_parts(wants_, [this](std::size_t chunk) { return FakeChunks::needed_bytes(chunk); });
     to_ = with.to ? with.to : std::make_shared<FakeDestination>(with.alloc, out);

@@ -2,6 +2,7 @@
 // hung read was given to fill is written when it is let go, as a system call would.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
@@ -50,6 +51,8 @@ class HungStore final : public Store {
     return gate_->hung;
   }
 
+  std::atomic<bool> remote{false};  // what it says of itself
+
   // Keys and offsets of all reads, in the order in which they began.
   std::vector<std::pair<std::string, std::uint64_t>> reads() const {
     const std::lock_guard lock(gate_->mutex);
@@ -57,6 +60,7 @@ class HungStore final : public Store {
   }
 
   std::string name() const override { return inner_->name(); }
+  bool is_remote() const noexcept override { return remote; }
   std::shared_ptr<Object> open(std::string_view key) override {
     gate_->pass(Call::open, key);
     auto object = inner_->open(key);

@@ -2,7 +2,6 @@
 #include "fakes/mapped_tier.h"
 
 #include "conformance/chunk_tier_suite.h"
-#include "damacy/fetch/cached_chunks.h"
 #include "damacy/fetch/host_sink.h"
 #include "fakes/temp_dir.h"
 #include "support/planned_batches.h"
@@ -19,17 +18,6 @@ INSTANTIATE_TYPED_TEST_SUITE_P(MappedFile, ChunkTierSuite, MappedFile);
 
 namespace {
 
-// Decodes into the tier.
-class KeepingRows final : public HostSink {
- public:
-  KeepingRows(const std::shared_ptr<ChunkTasks>& tasks, const DecodeMemory& memory, ChunkTier& tier)
-      : HostSink(tasks, memory), cached(*tasks, &tier) {}
-  CachedChunks cached;
-
- private:
-  ChunkTier::Filling reserve(std::size_t chunk) override { return cached.reserve(chunk); }
-};
-
 class MappedTierTest : public testing::PlannedBatches {
  protected:
   // As the worker engine takes a batch.
@@ -37,9 +25,9 @@ class MappedTierTest : public testing::PlannedBatches {
     const auto job = start({box});
     plan(job, [&](const std::shared_ptr<ChunkTasks>& tasks) {
       const DecodeMemory memory{staging_, scratch_, readers->contexts()};
-      const auto sink = std::make_shared<KeepingRows>(tasks, memory, *tier);
+      const auto sink = std::make_shared<HostSink>(tasks, memory, HostTiers{tier.get()});
       const ChunkReads reads = find_reads(tasks->wants(), [&](std::uint32_t chunk) {
-        const auto hold = sink->cached.find(chunk);
+        const auto hold = sink->decoded().find(chunk);
         if (!hold) return false;
         const HostSink::Decoded kept{chunk, hold->bytes()};
         sink->place_cached({&kept, 1});

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "damacy/batch/batch_job.h"
+#include "damacy/batch/batch_planner.h"
 #include "damacy/batch/slots.h"
 #include "damacy/core/mutex.h"
-#include "damacy/fetch/batch_planner.h"
 #include "damacy/zarr/catalog.h"
 #include "fakes/hung_store.h"
 #include "support/eventually.h"

@@ -23,7 +23,7 @@ PARTIAL_FROM = 512 * KIB
 OF_CHUNKS = (
     Threshold("the head that is read first", 4 * KIB, "codec/chain.h", "kHeadBytes = 4096;"),
     Threshold(
-        "kept encoded chunks of a request", 64 * KIB, "fetch/worker_engine.cpp", "kEncodedBytesATask = 64 << 10;"
+        "kept encoded chunks of a request", 64 * KIB, "batch/worker_engine.cpp", "kEncodedBytesATask = 64 << 10;"
     ),
     Threshold("a block of zstd", 128 * KIB, "codec/gpu_zstd/descriptors.h", "kMaxBlock = 128u << 10;"),
     Threshold("chunks read in part", PARTIAL_FROM, "fetch/wanted_chunks.cpp", "kPartialFrom = 512 << 10;"),
@@ -35,7 +35,7 @@ OF_CHUNKS = (
 # Chunks that a batch needs, and those of them that are absent.
 OF_COUNTS = (
     Threshold("kept chunks of a request", 64, "fetch/cached_task.h", "kCachedATask = 64;"),
-    Threshold("absent chunks of a request", 64, "fetch/worker_engine.cpp", "kFillsATask = 64;"),
+    Threshold("absent chunks of a request", 64, "batch/worker_engine.cpp", "kFillsATask = 64;"),
 )
 
 # Bytes of a batch.

@@ -1,5 +1,8 @@
 #include "damacy/batch/batch_job.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
@@ -81,7 +84,7 @@ std::span<std::byte> BatchJob::row_memory(std::size_t row, std::size_t array) co
 
 void BatchJob::fail(std::size_t part, const Error& error) noexcept {
   const Lock lock(mutex_);
-  any_failed_ = true;
+  if (part >= errors_.size()) return;  // the batch has settled
   if (!errors_[part] || is_of_earlier_chunk(error, *errors_[part])) errors_[part] = error;
 }
 
@@ -90,10 +93,10 @@ void BatchJob::fail_all(const Error& error) noexcept {
 }
 
 // The error of the row's first part that has one; null if it has none.
-const Error* BatchJob::error_of(std::size_t row) const {
+const Error* BatchJob::error_of(std::size_t row, const Errors& errors) const {
   const std::size_t parts = layout().parts().size();
   for (std::size_t part = row * parts; part < (row + 1) * parts; ++part)
-    if (errors_[part]) return &*errors_[part];
+    if (errors[part]) return &*errors[part];
   return nullptr;
 }
 
@@ -105,13 +108,14 @@ std::vector<std::shared_ptr<const void>> BatchJob::origins() const {
   return origins;
 }
 
-// After the last task: nothing else touches the errors, here and below. A batch that cannot be mended is lost as a
-// whole.
+// After the last task no part fails any more, so the errors are taken, and no lock is held while rows are written and
+// messages are logged. A batch that cannot be mended is lost as a whole.
 void BatchJob::settle_rows() noexcept {
-  const auto lost = failure_of([&]() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-    fail_incomplete_parts();
+  Errors errors = take_errors();
+  const auto lost = failure_of([&] {
+    fail_incomplete_parts(errors);
     count_padding();
-    if (any_failed_) settle_failures();
+    if (std::ranges::any_of(errors, [](const auto& error) { return error.has_value(); })) settle_failures(errors);
   });
   if (!lost) return;
   indices_.resize(row_count());  // its first size: takes no memory
@@ -120,14 +124,19 @@ void BatchJob::settle_rows() noexcept {
   failure_ = extended(*lost, [&](Error& error) { error.at_batch(shape_.id, indices_); });
 }
 
+BatchJob::Errors BatchJob::take_errors() noexcept {
+  const Lock lock(mutex_);
+  return std::move(errors_);
+}
+
 // A row with an element that was not written in this use of the slot is a failure, whatever the reason.
-void BatchJob::fail_incomplete_parts() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+void BatchJob::fail_incomplete_parts(Errors& errors) const {
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     const std::int64_t wanted = layout().part(part).elements;
-    if (placed_[part] != wanted && !errors_[part])
-      fail(part,
-           Error(Status::io, formatted("internal: {} of {} elements were placed", placed_[part].load(), wanted), "io")
-               .at_uri(parts_[part].array->uri()));
+    if (placed_[part] != wanted && !errors[part])
+      errors[part] =
+          Error(Status::io, formatted("internal: {} of {} elements were placed", placed_[part].load(), wanted), "io")
+              .at_uri(parts_[part].array->uri());
   }
 }
 
@@ -139,15 +148,15 @@ void BatchJob::count_padding() {
   if (bytes > 0) board_->add(&Stats::bytes_padded, bytes);
 }
 
-void BatchJob::settle_failures() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-  for (std::size_t part = 0; part < errors_.size(); ++part)
-    if (errors_[part]) errors_[part]->at_array(layout().array_of(part).name);
-  if (shape_.on_error == OnError::raise || (shape_.on_error == OnError::fill && !loan_)) return fail_batch();
+void BatchJob::settle_failures(Errors& errors) {
+  for (std::size_t part = 0; part < errors.size(); ++part)
+    if (errors[part]) errors[part]->at_array(layout().array_of(part).name);
+  if (shape_.on_error == OnError::raise || (shape_.on_error == OnError::fill && !loan_)) return fail_batch(errors);
   std::size_t kept = 0;
   for (std::size_t row = 0; row < row_count(); ++row) {
-    const bool failed = error_of(row) != nullptr;
+    const bool failed = error_of(row, errors) != nullptr;
     if (failed) {
-      settle_row(row);
+      settle_row(row, errors);
       if (shape_.on_error == OnError::skip) continue;
     } else if (kept != row) {  // rows before it were skipped: close the gap
       move_row(row, kept);
@@ -164,11 +173,11 @@ void BatchJob::move_row(std::size_t from, std::size_t to) {
     writer_->move_row(row_memory(to, array), row_memory(from, array));
 }
 
-void BatchJob::fail_batch() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+void BatchJob::fail_batch(const Errors& errors) {
   std::int64_t failed = 0;
   std::optional<Error> first;
   for (std::size_t row = 0; row < row_count(); ++row) {
-    const Error* const error = error_of(row);
+    const Error* const error = error_of(row, errors);
     if (error == nullptr || failed++ > 0) continue;
     first = *error;
     first->at_stream_index(indices_[row]).at_batch(shape_.id, indices_);
@@ -177,9 +186,9 @@ void BatchJob::fail_batch() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   failure_ = first;
 }
 
-void BatchJob::settle_row(std::size_t row) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+void BatchJob::settle_row(std::size_t row, const Errors& errors) {
   const bool skip = shape_.on_error == OnError::skip;
-  Error error = *error_of(row);
+  Error error = *error_of(row, errors);
   error.at_stream_index(shape_.first_sample + static_cast<std::int64_t>(row));
   const std::size_t parts = layout().parts().size();
   for (std::size_t part = row * parts; !skip && part < (row + 1) * parts; ++part) writer_->fill_part(*this, part);

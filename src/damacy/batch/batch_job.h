@@ -13,10 +13,10 @@
 #include "damacy/batch/batch_layout.h"
 #include "damacy/batch/config.h"
 #include "damacy/batch/slots.h"
-#include "damacy/batch/stats_board.h"
 #include "damacy/core/error.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/task.h"
+#include "damacy/fetch/stats_board.h"
 #include "damacy/plan/batch_plan.h"
 #include "damacy/plan/destination.h"
 
@@ -86,6 +86,7 @@ class BatchJob final : public Job, public Destination {
     placed_[part].fetch_add(elements, std::memory_order_relaxed);
   }
   // If several chunks of a part fail, the error of the first chunk is kept, so that equal input gives equal errors.
+  // Does nothing once the last task has ended.
   void fail(std::size_t part, const Error& error) noexcept;
   void fail_all(const Error& error) noexcept;
 
@@ -102,13 +103,15 @@ class BatchJob final : public Job, public Destination {
  private:
   void settle() noexcept override;
   void settle_rows() noexcept;
-  void fail_incomplete_parts();
+  using Errors = std::vector<std::optional<Error>>;  // by part
+  Errors take_errors() noexcept;
+  void fail_incomplete_parts(Errors& errors) const;
   void count_padding();
-  void settle_failures();
+  void settle_failures(Errors& errors);
   void move_row(std::size_t from, std::size_t to);
-  const Error* error_of(std::size_t row) const DAMACY_REQUIRES(mutex_);
-  void settle_row(std::size_t row);
-  void fail_batch();
+  const Error* error_of(std::size_t row, const Errors& errors) const;
+  void settle_row(std::size_t row, const Errors& errors);
+  void fail_batch(const Errors& errors);
 
   Shape shape_;
   std::vector<PlannedPart> parts_;
@@ -122,8 +125,7 @@ class BatchJob final : public Job, public Destination {
   std::vector<std::atomic<std::int64_t>> placed_;  // elements, by part
 
   mutable Mutex mutex_;
-  std::vector<std::optional<Error>> errors_ DAMACY_GUARDED_BY(mutex_);  // by part
-  bool any_failed_ DAMACY_GUARDED_BY(mutex_) = false;
+  Errors errors_ DAMACY_GUARDED_BY(mutex_);  // until the last task ends
 
   std::optional<Error> failure_;
   std::vector<std::int64_t> indices_;

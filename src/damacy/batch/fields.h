@@ -13,9 +13,9 @@
 #include <tuple>
 
 #include "damacy/batch/config.h"
-#include "damacy/batch/stats.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
+#include "damacy/fetch/stats.h"
 
 namespace damacy {
 

@@ -18,6 +18,7 @@
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/core/error.h"
 #include "damacy/core/machine.h"
+#include "damacy/fetch/thread_counts.h"
 #include "damacy/zarr/catalog_limits.h"
 
 namespace damacy {
@@ -91,16 +92,6 @@ struct WaveSizes {
   std::size_t scratch = 0;      // of all, on the device: decoder scratch, images, status words
   std::size_t images = 0;       // of all, pinned: images, status words
   FrameLimits frames;           // of a wave
-};
-
-struct ThreadCounts {
-  std::size_t readers = 0;          // on the cores they also decode and place
-  std::size_t readers_at_once = 0;  // that read at a time, where they only read
-  std::size_t decoding = 0;         // of the readers: cores that decode at a time
-  std::size_t blocking = 0;         // make storage calls for other threads
-  std::size_t waves = 0;            // feed a device
-  std::size_t planners = 0;
-  std::size_t all() const noexcept { return readers + blocking + waves + planners; }
 };
 
 struct MemoryPlan {

@@ -15,10 +15,10 @@
 #include "damacy/batch/config.h"
 #include "damacy/batch/fields.h"
 #include "damacy/batch/sample.h"
-#include "damacy/batch/stats.h"
 #include "damacy/c.h"
 #include "damacy/c/detail/calls.h"
 #include "damacy/c/detail/text_values.h"
+#include "damacy/fetch/stats.h"
 #include "damacy/pipeline/pipeline.h"
 
 using damacy::Config;

@@ -89,9 +89,7 @@ void ChunkCache::prefetch(std::span<const ChunkKey> keys) const {
     for (std::size_t i = 0; i < count; ++i) index_.prefetch(hashes[i] = hash_of(keys[i]));
     for (std::size_t i = 0; i < count; ++i) {
       const auto number = index_.first(hashes[i]);
-      if (!number) continue;
-      prefetch_for_reading(&entries[*number].key);
-      prefetch_for_reading(&entries[*number].bytes);
+      if (number) prefetch_for_reading(&entries[*number]);
     }
   }
 }

@@ -64,18 +64,18 @@ class ChunkCache final : public ChunkTier {
   const CacheSizes& sizes() const noexcept { return sizes_; }
 
  private:
-  // All that a look-up needs, in two neighbouring lines of a processor's cache: the key, and the rest.
+  // All that a look-up needs is in the first line of a processor's cache.
   struct alignas(128) Entry {
     ChunkKey key;
-    std::uint64_t hash = 0;
-    std::uint64_t bytes = 0, offset = 0;    // in the memory of chunks
-    std::uint64_t note_offset = 0;          // in that of notes
-    std::uint32_t note_bytes = 0;           // 0: no note
-    CacheSpace::Piece piece = 0, note = 0;  // of these
+    std::uint64_t bytes = 0, offset = 0;  // in the memory of chunks
+    std::uint64_t note_offset = 0;        // in that of notes
     ReusePolicy::Time last_used = 0;
+    std::uint32_t note_bytes = 0;  // 0: no note
     std::atomic<std::uint32_t> holds{0};
-    std::uint32_t next_unused = kNone;
     bool is_used = false, is_whole = false;
+    alignas(64) std::uint64_t hash = 0;
+    CacheSpace::Piece piece = 0, note = 0;  // of these
+    std::uint32_t next_unused = kNone;
   };
   static_assert(sizeof(Entry) == 128);
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};

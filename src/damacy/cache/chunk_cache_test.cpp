@@ -31,7 +31,9 @@ using Random = std::mt19937_64;
 using Sequence = std::vector<std::int64_t>;
 
 ChunkKey key_of(std::int64_t chunk, std::uint64_t array = 1) {
-  return {{array, 7}, {1, 2, 3, 4}, chunk};
+  WideHash version;
+  version.add(array);
+  return key_of_chunk(version, chunk);
 }
 
 // As an engine does with a chunk whose bytes it has as a whole. True: it was there.
@@ -318,9 +320,10 @@ TEST(ChunkCache, a_note_goes_with_its_chunk) {
     ASSERT_EQ(cache.sizes().notes, (1u << 20) / CacheSizes::kShareOfNotes);
     std::uint64_t found = 0;
     for (int i = 0; i < 20000; ++i) {
-      const ChunkKey key = key_of(static_cast<std::int64_t>(random() % 300) + i / 4000 * 300);
-      const std::uint64_t bytes = 1 + mixed(static_cast<std::uint64_t>(key.chunk)) % 8000;
-      const auto of_chunk = static_cast<std::byte>(key.chunk % 251);
+      const std::int64_t chunk = static_cast<std::int64_t>(random() % 300) + i / 4000 * 300;
+      const ChunkKey key = key_of(chunk);
+      const std::uint64_t bytes = 1 + mixed(static_cast<std::uint64_t>(chunk)) % 8000;
+      const auto of_chunk = static_cast<std::byte>(chunk % 251);
       const auto is_right = [&](std::byte b) { return b == of_chunk; };
       const ChunkCache::Found seen = cache.find(key, bytes);
       if (seen.hold) {

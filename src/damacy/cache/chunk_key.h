@@ -1,26 +1,29 @@
-// Names one version of one chunk. Knows neither arrays nor objects: the caller chooses the numbers.
+// Names one version of one chunk, or of another piece of an object, by 128 bits of a hash of all that identifies it.
+// Knows neither arrays nor objects: the caller chooses what is hashed.
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 
+#include "damacy/cache/wide_hash.h"
 #include "damacy/core/mixed.h"
 
 namespace damacy {
 
 struct ChunkKey {
-  std::array<std::uint64_t, 2> array{};   // a hash of all that identifies an array, of 128 bits
-  std::array<std::uint64_t, 4> object{};  // the stamp of the object that holds the chunk
-  std::int64_t chunk = 0;                 // its number in the array
+  std::array<std::uint64_t, 2> words{};
   friend bool operator==(const ChunkKey&, const ChunkKey&) = default;
 };
 
+// In memory; a disk tier's keys are of a SHA-256. `version`: of what identifies an array and one version of the object
+// that holds the chunk. `number`: of the chunk, in one of the two.
+[[nodiscard]] inline ChunkKey key_of_chunk(WideHash version, std::int64_t number) noexcept {
+  version.add(static_cast<std::uint64_t>(number));
+  return {version.value()};
+}
+
 constexpr std::uint64_t hash_of(const ChunkKey& key) noexcept {
-  std::uint64_t hash = mixed(static_cast<std::uint64_t>(key.chunk) + 0x9e3779b97f4a7c15u);
-  for (const std::uint64_t word : key.array) hash = mixed(hash + word);
-  for (const std::uint64_t word : key.object) hash = mixed(hash + word);
-  return hash;
+  return mixed(key.words[0] ^ key.words[1]);
 }
 
 }  // namespace damacy

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "damacy/core/mixed.h"
@@ -16,6 +17,9 @@ class WideHash {
   void add(std::uint64_t word) noexcept {
     low_ = mixed(low_ * 3 + word + 0x9e3779b97f4a7c15u);
     high_ = mixed(high_ * 5 ^ (word + 0xc2b2ae3d27d4eb4fu));
+  }
+  void add(std::span<const std::uint64_t> words) noexcept {
+    for (const std::uint64_t word : words) add(word);
   }
   void add(std::string_view bytes) noexcept {
     add(bytes.size());

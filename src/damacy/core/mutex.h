@@ -5,9 +5,12 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <stop_token>
 #include <utility>
+
+#include "damacy/core/fork.h"
 
 #ifdef __clang__
 #define DAMACY_CHECKED_BY_CLANG(attribute) __attribute__((attribute))
@@ -57,6 +60,26 @@ class DAMACY_SCOPED_CAPABILITY Lock {
   friend class Condition;
   friend class StoppableCondition;
   std::unique_lock<std::mutex> lock_;
+};
+
+// Releases a lock of `mutex` while it lives, for calls that may wait, or that may take locks of the user. Takes the
+// lock again when the scope ends, also by an exception. A child that was forked meanwhile leaves it released, because a
+// thread of the parent may hold the mutex: code that may fork checks for that within the scope, and throws.
+class DAMACY_SCOPED_CAPABILITY LockRelease {
+ public:
+  LockRelease(Lock& lock, Mutex& mutex) DAMACY_RELEASE(mutex) : lock_(lock), epoch_(fork_epoch()) {
+    static_cast<void>(mutex);  // names it for the analysis
+    lock_.unlock();
+  }
+  LockRelease(const LockRelease&) = delete;
+  LockRelease& operator=(const LockRelease&) = delete;
+  ~LockRelease() DAMACY_RELEASE() {
+    if (fork_epoch() == epoch_) lock_.lock();
+  }
+
+ private:
+  Lock& lock_;
+  const std::uint64_t epoch_;
 };
 
 // A predicate reads what the lock guards, and says so: `[&]() DAMACY_REQUIRES(mutex_) { return ended_; }`.

@@ -10,7 +10,7 @@
 
 #include "damacy/cache/chunk_key.h"
 #include "damacy/core/mutex.h"
-#include "damacy/fetch/chunk_tasks.h"
+#include "damacy/fetch/wanted_chunks.h"
 
 namespace damacy {
 
@@ -22,11 +22,11 @@ class ChunkShare {
     waiting_.try_emplace(key);
   }
   // False if the chunk is not queued for decoding.
-  bool join(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk) {
+  bool join(const std::shared_ptr<WantedChunks>& chunks, std::uint32_t chunk) {
     const Lock lock(mutex_);
-    const auto found = waiting_.find(tasks->key_of(chunk));
+    const auto found = waiting_.find(chunks->id_of(chunk));
     if (found == waiting_.end()) return false;
-    found->second.emplace_back(tasks, chunk);
+    found->second.emplace_back(chunks, chunk);
     return true;
   }
   // The batches that joined. Later ones cannot join.

@@ -80,6 +80,13 @@ bool decode_on_host(WantedChunks& chunks, const ReadChunk& read, const DecodeMem
   return true;
 }
 
+HostSink::HostSink(std::shared_ptr<WantedChunks> chunks, DecodeMemory memory, HostTiers tiers)
+    : chunks_(std::move(chunks)),
+      memory_(std::move(memory)),
+      tiers_(std::move(tiers)),
+      decoded_(*chunks_, tiers_.decoded),
+      encoded_(*chunks_, tiers_.encoded, CachedChunks::Form::encoded) {}
+
 // False: `available` is too little, or the bytes are not intact.
 bool HostSink::decode_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined,
                                 const IsIntact& is_intact) {
@@ -172,7 +179,7 @@ bool HostSink::take_kept(std::size_t thread, std::size_t chunk, const ChunkTier:
 // Decodes all of a chunk into the memory that keeps it. False, without an error, if it is not kept: it has no room,
 // what no row needs of it is damaged, or it is not intact.
 bool HostSink::keep_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined, const IsIntact& is_intact) {
-  ChunkTier::Filling room = reserve(read.chunk);
+  ChunkTier::Filling room = decoded_.reserve(read.chunk);
   if (!room) return false;
   chunks_->check_wanted();
   const ArrayMetadata& metadata = chunks_->metadata_of(read.chunk);
@@ -190,6 +197,15 @@ bool HostSink::keep_and_place(const ReadChunk& read, std::span<const ChunkConsum
   const ChunkTier::Hold kept = room.publish();
   place(read.chunk, joined, kept.bytes());
   return true;
+}
+
+// All of a chunk that was decoded.
+void HostSink::keep_encoded(std::size_t chunk, std::span<const std::byte> packed) {
+  if (!encoded_.may_be_kept(chunk)) return;
+  ChunkTier::Filling room = encoded_.reserve(chunk);
+  if (!room) return;
+  std::ranges::copy(packed, room.bytes().begin());
+  static_cast<void>(room.publish());
 }
 
 std::vector<ByteRange> HostSink::needed_by(std::size_t chunk, std::span<const ChunkConsumer> joined) const {

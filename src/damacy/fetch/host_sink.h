@@ -1,5 +1,5 @@
 // Decodes chunks on the thread that read them, and copies their elements to where they go while they are in cache.
-// Knows chunks and the memory of readers; not how bytes are read.
+// Knows chunks, the memory of readers and what keeps chunks for later jobs; not how bytes are read.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 
 #include "damacy/cache/chunk_tier.h"
 #include "damacy/core/mutex.h"
+#include "damacy/fetch/cached_chunks.h"
 #include "damacy/fetch/chunk_reads.h"
 
 namespace damacy {
@@ -19,6 +20,13 @@ struct DecodeMemory {
   Arena& scratch;                         // decoded bytes
   std::vector<DecodeContext>& contexts;   // by thread
   std::shared_ptr<const void> keep = {};  // the memory's owner, if it may end before an abandoned read returns
+};
+
+// Where chunks are kept; null: nowhere.
+struct HostTiers {
+  ChunkTier* decoded = nullptr;
+  ChunkTier* encoded = nullptr;
+  std::shared_ptr<const void> keep = {};  // their owner, as DecodeMemory has it
 };
 
 // The arguments of ChunkSink::take().
@@ -38,10 +46,15 @@ struct ReadChunk {
 // Copies to destinations on the host.
 class HostSink : public ChunkSink {
  public:
-  HostSink(std::shared_ptr<WantedChunks> chunks, DecodeMemory memory)
-      : chunks_(std::move(chunks)), memory_(std::move(memory)) {}
+  HostSink(std::shared_ptr<WantedChunks> chunks, DecodeMemory memory, HostTiers tiers = {});
 
   WantedChunks& chunks() noexcept override { return *chunks_; }
+  CachedChunks& decoded() noexcept { return decoded_; }
+  CachedChunks& encoded() noexcept { return encoded_; }
+  // A chunk of which only a part is needed is read as a whole if it will probably be kept.
+  bool wants_whole(std::size_t chunk) const noexcept override {
+    return decoded_.may_be_kept(chunk) || encoded_.may_be_kept(chunk);
+  }
   ReadBuffer buffer(std::uint64_t bytes, std::stop_token stop) override {
     return take_buffer(memory_.staging, bytes, std::move(stop));
   }
@@ -64,10 +77,6 @@ class HostSink : public ChunkSink {
   void place_cached(std::span<const Decoded> chunks) noexcept;
 
  protected:
-  // Where to keep the whole decoded chunk, if it is to be kept.
-  virtual ChunkTier::Filling reserve(std::size_t) { return {}; }
-  // All of an encoded chunk, which has been decoded.
-  virtual void keep_encoded(std::size_t, std::span<const std::byte>) {}
   // Other jobs that want the same chunk. No job can join afterwards.
   virtual std::vector<ChunkConsumer> joined_to(std::size_t) noexcept { return {}; }
 
@@ -78,11 +87,14 @@ class HostSink : public ChunkSink {
   using IsIntact = std::function<bool()>;
   bool decode_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined, const IsIntact& is_intact);
   bool keep_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined, const IsIntact& is_intact);
+  void keep_encoded(std::size_t chunk, std::span<const std::byte> packed);
   std::vector<ByteRange> needed_by(std::size_t chunk, std::span<const ChunkConsumer> joined) const;
   void place(std::size_t chunk, std::span<const ChunkConsumer> joined, std::span<const std::byte> decoded);
 
   std::shared_ptr<WantedChunks> chunks_;
   DecodeMemory memory_;
+  const HostTiers tiers_;
+  CachedChunks decoded_, encoded_;
   Mutex mutex_;
   std::map<std::size_t, std::vector<ChunkConsumer>> joined_again_ DAMACY_GUARDED_BY(mutex_);  // a read of read_again()
 };

@@ -41,28 +41,25 @@ struct HostSinkFixture {
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(Host, ChunkSinkSuite, HostSinkFixture);
 
-// A sink with others that joined, and with memory that keeps chunks.
+// A sink that keeps what it can.
+struct KeepingFixture : HostSinkFixture {
+  std::shared_ptr<ChunkSink> make(const std::shared_ptr<FakeChunks>& chunks) {
+    return std::make_shared<HostSink>(chunks, memory->of(), HostTiers{cache.get(), cache.get()});
+  }
+  std::shared_ptr<ChunkCache> cache = std::make_shared<ChunkCache>(kMemory, std::make_shared<PageAlloc>());
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(HostKeeping, ChunkSinkSuite, KeepingFixture);
+
+// A sink with others that joined.
 class SharedSink final : public HostSink {
  public:
   using HostSink::HostSink;
   std::map<std::size_t, std::vector<ChunkConsumer>> joined;
-  ChunkTier* tier = nullptr;
-  std::vector<std::size_t> kept_encoded;
-  std::uint64_t room = 0;  // 0: as large as the chunk
 
  private:
   std::vector<ChunkConsumer> joined_to(std::size_t chunk) noexcept override {
     return std::exchange(joined[chunk], std::vector<ChunkConsumer>());
   }
-  ChunkTier::Filling reserve(std::size_t chunk) override {
-    if (tier == nullptr) return {};
-    const std::uint64_t bytes = static_cast<HostSink*>(this)->chunks().metadata_of(chunk).chunk_bytes();
-    return tier->reserve(key_of(chunk), room == 0 ? bytes : room, 0);
-  }
-  void keep_encoded(std::size_t chunk, std::span<const std::byte>) override { kept_encoded.push_back(chunk); }
-
- public:
-  static ChunkKey key_of(std::size_t chunk) { return {{1, 2}, {3, 4, 5, 6}, static_cast<std::int64_t>(chunk)}; }
 };
 
 class HostSinkTest : public ::testing::Test {
@@ -74,8 +71,8 @@ class HostSinkTest : public ::testing::Test {
     tasks_.push_back(chunks->new_task());
     return chunks;
   }
-  std::shared_ptr<SharedSink> sink_of(const std::shared_ptr<FakeChunks>& chunks) {
-    return std::make_shared<SharedSink>(chunks, memory_.of());
+  std::shared_ptr<SharedSink> sink_of(const std::shared_ptr<FakeChunks>& chunks, HostTiers tiers = {}) {
+    return std::make_shared<SharedSink>(chunks, memory_.of(), std::move(tiers));
   }
   static bool take(SharedSink& sink, FakeChunks& chunks, std::span<const ByteRange> available = {}) {
     return static_cast<ChunkSink&>(sink).take(0, 0, chunks.chunk(0).stored, available, {});
@@ -188,14 +185,13 @@ TEST_F(HostSinkTest, decoded_chunks_are_kept_whole_if_there_is_room_and_only_if_
     ChunkCache cache(kMemory, std::make_shared<PageAlloc>());
     const auto own = is_raw ? wanted(raw_chunk(kBytes, {{0, 100}}, 5))
                             : wanted(blosc_chunk(kBytes, {{0, 100}}, 1024, 6), blosc_chain());
-    const auto sink = sink_of(own);
-    sink->tier = &cache;
+    const auto sink = sink_of(own, {.decoded = &cache});
     EXPECT_TRUE(take(*sink, *own));
     EXPECT_TRUE(own->is_placed(0));
     EXPECT_EQ(own->decoded(), 1);
-    const auto found = cache.find(SharedSink::key_of(0), kBytes);
-    ASSERT_TRUE(found.hold);
-    EXPECT_TRUE(std::ranges::equal(found.hold->bytes(), own->chunk(0).decoded));
+    const auto hold = sink->decoded().find(0);
+    ASSERT_TRUE(hold);
+    EXPECT_TRUE(std::ranges::equal(hold->bytes(), own->chunk(0).decoded));
   }
 }
 
@@ -204,32 +200,36 @@ TEST_F(HostSinkTest, what_does_not_decode_is_not_kept) {
   FakeChunk damaged = blosc_chunk(kBytes, {{0, 100}}, 1024);
   std::fill(damaged.stored.end() - 2000, damaged.stored.end(), std::byte{0xff});
   const auto own = wanted(damaged, blosc_chain());
-  const auto sink = sink_of(own);
-  sink->tier = &cache;
+  const auto sink = sink_of(own, {.decoded = &cache});
   take(*sink, *own);
-  EXPECT_FALSE(cache.find(SharedSink::key_of(0), kBytes).hold);
+  EXPECT_FALSE(sink->decoded().find(0));
   EXPECT_EQ(cache.counts().kept.chunks, 0);
 }
 
-TEST_F(HostSinkTest, encoded_bytes_are_kept_after_decoding_and_not_those_of_a_part) {
-  const auto good = wanted(blosc_chunk(kBytes, {{0, 100}}, 1024), blosc_chain());
-  const auto sink = sink_of(good);
-  EXPECT_TRUE(take(*sink, *good));
-  EXPECT_EQ(sink->kept_encoded, std::vector<std::size_t>{0});
-
-  const auto again = wanted(blosc_chunk(kBytes, {{0, 100}}, 1024), blosc_chain());
-  const auto partial = sink_of(again);
-  const ByteRange all{0, again->where(0).bytes};
-  EXPECT_TRUE(take(*partial, *again, {&all, 1}));
-  EXPECT_TRUE(partial->kept_encoded.empty());
+TEST_F(HostSinkTest, encoded_bytes_are_kept_after_decoding_and_not_those_of_a_part_nor_damaged_ones) {
+  FakeChunk damaged = blosc_chunk(kBytes, {{0, 100}}, 1024);
+  std::fill(damaged.stored.begin() + 16, damaged.stored.end(), std::byte{0xff});
+  for (const bool is_whole : {true, false})
+    for (const bool is_good : {true, false}) {
+      ChunkCache cache(kMemory, std::make_shared<PageAlloc>());
+      const auto own = wanted(is_good ? blosc_chunk(kBytes, {{0, 100}}, 1024) : damaged, blosc_chain());
+      const auto sink = sink_of(own, {.encoded = &cache});
+      EXPECT_FALSE(sink->encoded().find(0));
+      EXPECT_TRUE(sink->wants_whole(0));
+      const ByteRange all{0, own->where(0).bytes};
+      EXPECT_TRUE(take(*sink, *own, {&all, is_whole ? 0u : 1u}));
+      const auto hold = sink->encoded().find(0);
+      ASSERT_EQ(hold.has_value(), is_whole && is_good);
+      EXPECT_TRUE(!hold || std::ranges::equal(hold->bytes(), own->chunk(0).stored));
+      EXPECT_FALSE(sink->decoded().find(0));
+    }
 }
 
 TEST_F(HostSinkTest, a_raw_chunk_of_another_size_than_the_room_is_placed_and_not_kept) {
   ChunkCache cache(kMemory, std::make_shared<PageAlloc>());
-  const auto own = wanted(raw_chunk(kBytes, {{0, 100}}));
-  const auto sink = sink_of(own);
-  sink->tier = &cache;
-  sink->room = kBytes + 1;
+  const auto own = FakeChunks::make({raw_chunk(kBytes, {{0, 100}})}, {.chunk_bytes = kBytes + 1});
+  tasks_.push_back(own->new_task());
+  const auto sink = sink_of(own, {.decoded = &cache});
   EXPECT_TRUE(take(*sink, *own));
   EXPECT_TRUE(own->is_placed(0));
   EXPECT_EQ(cache.counts().kept.chunks, 0);
@@ -241,7 +241,7 @@ TEST_F(HostSinkTest, kept_encoded_chunks_are_decoded_and_placed) {
     const auto own =
         is_raw ? wanted(raw_chunk(kBytes, {{3, 7000}})) : wanted(blosc_chunk(kBytes, {{3, 7000}}, 1024), blosc_chain());
     const std::span<const std::byte> stored = own->chunk(0).stored;
-    auto room = cache.reserve({{9, is_raw}, {}, 0}, stored.size(), 0);
+    auto room = cache.reserve({{9, is_raw}}, stored.size(), 0);
     ASSERT_TRUE(room);
     std::ranges::copy(stored, room.bytes().begin());
     const ChunkTier::Hold kept = room.publish();

@@ -10,11 +10,11 @@
 #include <stop_token>
 #include <vector>
 
-#include "damacy/batch/memory_plan.h"
 #include "damacy/codec/chain.h"
 #include "damacy/core/clock.h"
 #include "damacy/core/error.h"
 #include "damacy/core/latch.h"
+#include "damacy/fetch/thread_counts.h"
 #include "damacy/store/engine.h"
 
 namespace damacy {

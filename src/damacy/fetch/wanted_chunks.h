@@ -12,10 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "damacy/batch/stats_board.h"
+#include "damacy/cache/chunk_key.h"
 #include "damacy/codec/chain.h"
 #include "damacy/core/error.h"
 #include "damacy/core/task.h"
+#include "damacy/fetch/stats_board.h"
 #include "damacy/plan/destination.h"
 #include "damacy/store/store.h"
 #include "damacy/zarr/array.h"
@@ -27,9 +28,11 @@ namespace damacy {
 // A chunk that is wanted.
 struct Want {
   ChunkPlace place{};
-  std::uint32_t array = 0;   // of Wants::arrays
-  std::uint32_t object = 0;  // of Wants::objects
-  bool in_part = false;      // only what is needed of it is read
+  std::uint32_t array = 0;    // of Wants::arrays
+  std::uint32_t object = 0;   // of Wants::objects
+  ChunkKey id{};              // of a stored chunk, for joins and caches; reads that do neither leave it out
+  bool in_part = false;       // only what is needed of it is read
+  bool is_versioned = false;  // any later change of its object gives it another id: caches may keep it
 };
 
 // Chunks that were located: all that a planner of reads asks.
@@ -55,6 +58,7 @@ class FetchedChunks {
   const ChunkPlace& where(std::size_t chunk) const { return wants_.where(chunk); }
   const ArrayMetadata& metadata_of(std::size_t chunk) const { return wants_.metadata_of(chunk); }
   const std::shared_ptr<Object>& object_with(std::size_t chunk) const { return wants_.object_with(chunk); }
+  const ChunkKey& id_of(std::size_t chunk) const { return wants_.chunks[chunk].id; }
   // The byte intervals of the decoded chunk that are needed, sorted and disjoint.
   virtual std::vector<ByteRange> needed_bytes(std::size_t chunk) const = 0;
   virtual StatsBoard& board() const noexcept = 0;

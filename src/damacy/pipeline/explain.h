@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "damacy/batch/chunk_reuse.h"
 #include "damacy/batch/config.h"
-#include "damacy/batch/stats.h"
+#include "damacy/fetch/chunk_reuse.h"
+#include "damacy/fetch/stats.h"
 #include "damacy/store/network_counts.h"
 
 namespace damacy {

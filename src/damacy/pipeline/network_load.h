@@ -5,7 +5,7 @@
 #include <string>
 
 #include "damacy/batch/config.h"
-#include "damacy/batch/stats.h"
+#include "damacy/fetch/stats.h"
 #include "damacy/store/network_counts.h"
 
 namespace damacy {

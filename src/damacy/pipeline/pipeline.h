@@ -16,7 +16,7 @@
 #include "damacy/batch/batch.h"
 #include "damacy/batch/config.h"
 #include "damacy/batch/sample.h"
-#include "damacy/batch/stats.h"
+#include "damacy/fetch/stats.h"
 
 namespace damacy {
 

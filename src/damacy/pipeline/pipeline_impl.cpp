@@ -1,5 +1,6 @@
 #include "damacy/pipeline/pipeline_impl.h"
 
+#include "damacy/batch/worker_engine.h"
 #include "damacy/core/address_space.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
@@ -9,7 +10,6 @@
 #include "damacy/core/rank_cores.h"
 #include "damacy/core/size_text.h"
 #include "damacy/device/device.h"
-#include "damacy/fetch/worker_engine.h"
 #include "damacy/wave/device_waves.h"
 
 namespace damacy {

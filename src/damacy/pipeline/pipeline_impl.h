@@ -12,18 +12,18 @@
 #include <unordered_set>
 
 #include "damacy/batch/batch.h"
+#include "damacy/batch/batch_planner.h"
 #include "damacy/batch/config.h"
 #include "damacy/batch/memory_plan.h"
 #include "damacy/batch/sample.h"
 #include "damacy/batch/slots.h"
-#include "damacy/batch/stats_board.h"
 #include "damacy/cache/disk/disk_tier.h"
 #include "damacy/cache/shared/shared_cache.h"
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
-#include "damacy/fetch/batch_planner.h"
+#include "damacy/fetch/stats_board.h"
 #include "damacy/pipeline/admission.h"
 #include "damacy/pipeline/attribute_cache.h"
 #include "damacy/pipeline/environment.h"
@@ -78,11 +78,10 @@ class PipelineImpl {
   template <class Ready>
   bool wait(Lock& lock, const Deadline& deadline, Ready ready) DAMACY_REQUIRES(wakeup->mutex);
   // Times out overdue storage calls. Releases the lock meanwhile, like all functions that take `lock`.
-  void look_after(Lock& lock) noexcept DAMACY_REQUIRES(wakeup->mutex) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+  void look_after(Lock& lock) noexcept DAMACY_REQUIRES(wakeup->mutex) {
     if (const auto kept = production) {  // close() may drop it meanwhile
-      lock.unlock();
+      const LockRelease meanwhile(lock, wakeup->mutex);
       kept->readers().abandon_overdue();
-      lock.lock();
     }
   }
 
@@ -90,17 +89,19 @@ class PipelineImpl {
   bool can_refill() const DAMACY_REQUIRES(wakeup->mutex);
   bool is_short_of_samples() const DAMACY_REQUIRES(wakeup->mutex);
   void refill(Lock& lock, const QueuedSource* own) DAMACY_REQUIRES(wakeup->mutex);
-  void refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& source, const QueuedSource* own)
-      DAMACY_REQUIRES(wakeup->mutex);
-  void pull(QueuedSource& source, std::int64_t room) const;
+  void pull(QueuedSource& source, std::int64_t room) const DAMACY_EXCLUDES(wakeup->mutex);
   // The result of opening each distinct uri of a portion: an array or an exception.
   struct Opened {
     OpenedArray array;
     std::exception_ptr error;
   };
   using OpenedByUri = std::unordered_map<std::string, Opened>;
-  OpenedByUri resolve(const QueuedSource& source);
+  OpenedByUri resolve(const QueuedSource& source) DAMACY_EXCLUDES(wakeup->mutex);
   class Opening;
+  void refill_from(std::shared_ptr<QueuedSource> source, std::int64_t room, const QueuedSource* own)
+      DAMACY_EXCLUDES(wakeup->mutex);
+  std::exception_ptr admit_pulled(QueuedSource& source, const OpenedByUri& opened, bool is_own, bool may_wait)
+      DAMACY_EXCLUDES(wakeup->mutex);
   Admitted admit_or_lose(QueuedSource& source, const OpenedByUri& opened) DAMACY_REQUIRES(wakeup->mutex);
   void admit_front(QueuedSource& source, const OpenedByUri& opened) DAMACY_REQUIRES(wakeup->mutex);
   void make_slots(const BatchLayout& layout) DAMACY_REQUIRES(wakeup->mutex);
@@ -162,7 +163,7 @@ class PipelineImpl {
 // True when `ready`, false at the deadline. Checks for signals and overdue storage calls periodically, not at each
 // notification: most of these are for other threads.
 template <class Ready>
-bool PipelineImpl::wait(Lock& lock, const Deadline& deadline, Ready ready) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+bool PipelineImpl::wait(Lock& lock, const Deadline& deadline, Ready ready) {
   const auto end = deadline.value_or(std::chrono::steady_clock::time_point::max());
   for (;;) {
     if (ready()) return true;
@@ -177,10 +178,9 @@ bool PipelineImpl::wait(Lock& lock, const Deadline& deadline, Ready ready) DAMAC
     if (ready()) return true;
     look_after(lock);
     if (!around.while_waiting) continue;
-    lock.unlock();
+    const LockRelease meanwhile(lock, wakeup->mutex);
     around.while_waiting();
     check_not_forked();  // a handler forked, and this is the child
-    lock.lock();
   }
 }
 

@@ -42,60 +42,59 @@ void PipelineImpl::push(std::shared_ptr<SampleSource> samples) {
 void PipelineImpl::refill(Lock& lock, const QueuedSource* own) {
   struct Busy {
     PipelineImpl& impl;
-    Lock& lock;
-    Busy(PipelineImpl& i, Lock& l) : impl(i), lock(l) {
+    explicit Busy(PipelineImpl& i) : impl(i) {
       impl.refilling = true;
       impl.refiller = std::this_thread::get_id();
     }
     ~Busy() {
-      if (impl.forked()) return;  // the source forked, and this is the child: the lock may be held forever
-      if (!lock.owns_lock()) lock.lock();
+      if (impl.forked()) return;  // the source forked, and this is the child, which does not have the lock
       impl.refilling = false;
       impl.wakeup->changed.notify_all();
     }
   };
   if (refilling) return;  // another thread is at it; what it finds belongs to a later call
-  const Busy busy(*this, lock);
-  while (!closed && stream.has_sources() && stream.room() > 0) refill_from(lock, stream.first_source(), own);
+  const Busy busy(*this);
+  while (!closed && stream.has_sources() && stream.room() > 0) {
+    const std::int64_t room = stream.room();
+    std::shared_ptr<QueuedSource> first = stream.first_source();
+    const LockRelease meanwhile(lock, wakeup->mutex);
+    refill_from(std::move(first), room, own);  // and destroys it, if the stream has lost it
+  }
 }
 
-void PipelineImpl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& first,
-                               const QueuedSource* own) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-  std::shared_ptr<QueuedSource> source = first;  // the list may lose it
-  const std::int64_t room = stream.room();
-  // Destroying a source or its exception may take a lock of the user, so both are used and destroyed without our lock.
-  lock.unlock();
+// Destroying a source or its exception may take a lock of the user, so both are used and destroyed without our lock.
+void PipelineImpl::refill_from(std::shared_ptr<QueuedSource> source, std::int64_t room, const QueuedSource* own) {
   if (source->pulled.empty() && !source->exhausted) pull(*source, room);
   if (forked() && source->failure) std::rethrow_exception(source->failure);
   check_not_forked();
   const OpenedByUri opened = resolve(*source);
   const bool is_own = source.get() == own;
   const bool may_wait = !is_own && (!source->failure || source->samples->set_aside(source->failure));
-  lock.lock();
-  if (closed) {
-    lock.unlock();
-    throw closed_error();
-  }
-  for (; !source->pulled.empty() && stream.room() > 0; source->pulled.pop_front(), ++source->admitted) {
+  const std::exception_ptr of_source = source->failure;  // destroyed here, if the error of a refused sample replaces it
+  if (const auto error = admit_pulled(*source, opened, is_own, may_wait)) std::rethrow_exception(error);
+}
+
+// Admits what fits. Where that was the last of the source, ends it and gives the error that leaves the call at once.
+std::exception_ptr PipelineImpl::admit_pulled(QueuedSource& source, const OpenedByUri& opened, bool is_own,
+                                              bool may_wait) {
+  const Lock lock(wakeup->mutex);
+  if (closed) throw closed_error();
+  for (; !source.pulled.empty() && stream.room() > 0; source.pulled.pop_front(), ++source.admitted) {
     try {
-      admit_front(*source, opened);
+      admit_front(source, opened);
     } catch (...) {
-      source->failure = std::current_exception();
-      source->refused = source->exhausted = true;
-      source->pulled.clear();
+      source.failure = std::current_exception();
+      source.refused = source.exhausted = true;
+      source.pulled.clear();
       break;
     }
   }
   wakeup->can_produce.notify_all();
-  if (!(source->exhausted && source->pulled.empty())) return;
-  if (!opened_any && !source->failure) source->failure = source->first_lost;
-  const std::exception_ptr error = source->failure;
-  const bool at_once = is_own || !(source->refused || may_wait);
-  stream.end_first_source(at_once ? nullptr : error);
-  lock.unlock();
-  if (error && at_once) std::rethrow_exception(error);
-  source.reset();
-  lock.lock();
+  if (!(source.exhausted && source.pulled.empty())) return nullptr;
+  if (!opened_any && !source.failure) source.failure = source.first_lost;
+  const bool at_once = is_own || !(source.refused || may_wait);
+  stream.end_first_source(at_once ? nullptr : source.failure);
+  return at_once ? source.failure : nullptr;
 }
 
 // Takes samples from the user's source, at most as many as fit. Runs without our lock.

@@ -33,24 +33,26 @@ Machine PipelineImpl::machine_for_slots() const {
 
 // At the beginning of a pop: adds a slot, so that reading continues while the consumer holds batches, and frees idle
 // ones.
-void PipelineImpl::adjust_slots(Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+void PipelineImpl::adjust_slots(Lock& lock) {
   if (slots->any_idle()) {
     const auto kept = slots;  // close() may drop them meanwhile
-    lock.unlock();
-    board.add(&Stats::slots_dropped, static_cast<std::int64_t>(kept->drop_idle()));
-    lock.lock();
+    {
+      const LockRelease meanwhile(lock, wakeup->mutex);
+      board.add(&Stats::slots_dropped, static_cast<std::int64_t>(kept->drop_idle()));
+    }
     check_usable();
   }
   if (stream.has_unstarted() && slots->is_short()) add_slot(lock);
 }
 
 // Calls the allocator, which may be slow, without the lock. Throws if the pipeline was closed meanwhile.
-Slots::Growth PipelineImpl::add_slot(Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+Slots::Growth PipelineImpl::add_slot(Lock& lock) {
   const auto kept = slots;
-  lock.unlock();
-  const Slots::Growth growth = kept->add();
+  const Slots::Growth growth = [&]() DAMACY_REQUIRES(wakeup->mutex) {
+    const LockRelease meanwhile(lock, wakeup->mutex);
+    return kept->add();
+  }();
   if (growth == Slots::Growth::added) board.add(&Stats::slots_added, 1);
-  lock.lock();
   if (growth == Slots::Growth::added) wakeup->can_produce.notify_all();  // before what may fail: records need memory
   check_usable();
   const Slots::Added added = slots->added();

@@ -6,9 +6,9 @@
 #include <map>
 #include <memory>
 
-#include "damacy/batch/stats.h"
-#include "damacy/batch/stats_board.h"
 #include "damacy/core/mutex.h"
+#include "damacy/fetch/stats.h"
+#include "damacy/fetch/stats_board.h"
 #include "damacy/wave/device_waves.h"
 
 namespace damacy {

@@ -13,6 +13,7 @@ SelectionJob::SelectionJob(SelectionReaders& with, SelectionRequest what, std::f
       memory_(readers.memory_for(*request.object)),
       ended_(std::move(then)) {
   request.store = make_watched_store(std::move(request.store));
+  if (!request.keeps_indices || request.device != nullptr) request.cache.reset();
 }
 
 DecodeMemory SelectionJob::memory_of_readers() const {

@@ -5,11 +5,12 @@
 #include <unordered_map>
 #include <utility>
 
+#include "damacy/cache/chunk_key.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/fetch/chunk_tasks.h"
+#include "damacy/fetch/announced_reads.h"
+#include "damacy/fetch/cached_task.h"
 #include "damacy/plan/selection.h"
-#include "damacy/single/keeping_sink.h"
 #include "damacy/store/noticed_change.h"
 #include "damacy/zarr/shard.h"
 
@@ -20,7 +21,8 @@ namespace {
 // Opens the objects and locates their chunks.
 class ObjectWants final : public WantedChunks {
  public:
-  explicit ObjectWants(std::shared_ptr<SelectionJob> job) : job_(std::move(job)) {}
+  explicit ObjectWants(std::shared_ptr<SelectionJob> job)
+      : job_(std::move(job)), has_cache_(job_->request.cache != nullptr) {}
 
   // An object. `items`: of the request, all with one key.
   void add(std::vector<std::uint32_t> items) { objects_.push_back({std::move(items)}); }
@@ -47,10 +49,6 @@ class ObjectWants final : public WantedChunks {
   void count_placed(StatsBoard::Span, std::size_t, std::int64_t, Decode) noexcept override {}
   void fail_chunk(std::size_t chunk, const Error& error) noexcept override;
   void fail_all(const Error& error) noexcept override { fail(objects_.front(), error); }  // the first failure counts
-  KeepingSink::Name name_of(std::size_t chunk) const {
-    const Selected& of = object_of(chunk);
-    return {key_of(of), of.chunks->number(chunk - of.first)};
-  }
 
  private:
   struct Selected {
@@ -64,17 +62,21 @@ class ObjectWants final : public WantedChunks {
   void open(Selected& of);
   Shard outermost_shard(const std::string& key, std::shared_ptr<Object> object) const;
   void locate(const Selected& of, std::shared_ptr<Object> object);
+  void set_ids(const Selected& of);
   void fail(const Selected& of, const Error& error) noexcept;
   Error& name_chunk(Error& error, std::size_t chunk) const;  // by its coordinates in the array
   void visit_uses(std::size_t chunk, From from, const std::function<void(const Use&)>& visit) const override;
 
   std::shared_ptr<SelectionJob> job_;
+  const bool has_cache_;
+  std::int64_t begin_ns_ = 0;  // the system's time before the objects were opened
   std::vector<Selected> objects_;
   std::vector<std::uint32_t> object_of_;  // by chunk
 };
 
 void ObjectWants::open() {
   wants_.arrays = {&array().metadata()};
+  begin_ns_ = system_ns();
   for (Selected& of : objects_) {
     const auto failure = failure_of([&] { open(of); });
     if (!failure) continue;
@@ -133,6 +135,24 @@ void ObjectWants::locate(const Selected& of, std::shared_ptr<Object> object) {
     } catch (Error& error) {
       throw name_chunk(error, of.first + chunk);
     }
+  }
+  if (has_cache_) set_ids(of);
+}
+
+// Of the object and its version, among those of all stores.
+void ObjectWants::set_ids(const Selected& of) {
+  const Store& store = *job_->request.store;
+  WideHash name;
+  name.add(array().id());
+  name.add(store.cache_identity());
+  name.add(key_of(of));
+  for (std::size_t chunk = 0; chunk < of.chunks->size(); ++chunk) {
+    Want& want = wants_.chunks[of.first + chunk];
+    const Object& object = *wants_.objects[want.object];
+    WideHash version = name;
+    version.add(words_of(object.stamp()));
+    want.id = key_of_chunk(version, static_cast<std::int64_t>(of.chunks->number(chunk)));
+    want.is_versioned = has_version(store, object) && (store.is_remote() || is_settled(object.stamp(), begin_ns_));
   }
 }
 
@@ -307,13 +327,28 @@ std::vector<RemoteObject> objects_to_announce(const SelectionRequest& request) {
   return objects;
 }
 
+// Places what the cache has, of which `readers` do all but the last few, and returns the reads of what it has not.
+ChunkReads place_kept(const std::shared_ptr<HostSink>& sink, SelectionReaders& readers) {
+  std::unique_ptr<CachedTask> task;
+  ChunkReads reads = find_reads(sink->chunks().wants(), [&](std::uint32_t chunk) {
+    auto hold = sink->decoded().find(chunk);
+    if (sink->decoded().is_asked_for(chunk)) ++(hold ? readers.counters().cache_hits : readers.counters().cache_misses);
+    if (!hold) return false;
+    if (!task) task = std::make_unique<CachedTask>(sink);
+    task->add({chunk, std::move(*hold)});
+    if (task->is_full(/*before_neighbour=*/false)) readers.threads().submit_urgent(std::move(task));
+    return true;
+  });
+  if (task) task->complete(0, {}, nullptr);
+  return reads;
+}
+
 OpeningRead::Opened opened(const std::shared_ptr<SelectionJob>& job, Announcement& announcement,
                            const std::shared_ptr<ObjectWants>& chunks) {
-  const std::int64_t begin_ns = system_ns();
+  const std::shared_ptr<ChunkTier> cache = job->request.cache;
   open_wanted(announcement, *chunks);
-  const auto name_of = [&all = *chunks](std::size_t chunk) { return all.name_of(chunk); };
-  auto sink = std::make_shared<KeepingSink>(*job, chunks, name_of, begin_ns);
-  ChunkReads reads = place_kept(sink, job->readers.threads());
+  auto sink = std::make_shared<HostSink>(chunks, job->memory_of_readers(), HostTiers{cache.get(), nullptr, cache});
+  ChunkReads reads = place_kept(sink, job->readers);
   for (const std::uint32_t chunk : reads.missing) sink->fill(chunk);
   return {std::move(sink), std::move(reads)};
 }

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "damacy/batch/stats_board.h"
 #include "damacy/core/mutex.h"
 #include "damacy/device/arena.h"
 #include "damacy/fetch/readers.h"
+#include "damacy/fetch/stats_board.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/index_cache.h"
 #include "damacy/zarr/metadata.h"

@@ -1,11 +1,11 @@
 // The engines under their contract: on the cores, on host devices, and on a GPU where there is one.
-#include "damacy/fetch/batch_engine.h"
+#include "damacy/batch/batch_engine.h"
 
 #include "conformance/batch_engine_suite.h"
 #include "damacy/batch/memory_plan.h"
+#include "damacy/batch/worker_engine.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/host_device.h"
-#include "damacy/fetch/worker_engine.h"
 #include "damacy/wave/device_waves.h"
 
 namespace damacy {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "damacy/batch/chunk_tasks.h"
 #include "damacy/core/error.h"
-#include "damacy/fetch/chunk_tasks.h"
 
 namespace damacy {
 namespace {

@@ -10,6 +10,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "damacy/batch/batch_engine.h"
 #include "damacy/batch/memory_plan.h"
 #include "damacy/cache/chunk_cache.h"
 #include "damacy/cache/shared/shared_cache.h"
@@ -18,7 +19,6 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
 #include "damacy/device/device.h"
-#include "damacy/fetch/batch_engine.h"
 #include "damacy/fetch/readers.h"
 #include "damacy/wave/wave_former.h"
 #include "damacy/wave/wave_runner.h"

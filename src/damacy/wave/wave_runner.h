@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 
+#include "damacy/batch/batch_engine.h"
 #include "damacy/batch/memory_plan.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
@@ -15,7 +16,6 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
 #include "damacy/device/device.h"
-#include "damacy/fetch/batch_engine.h"
 #include "damacy/wave/wave.h"
 
 namespace damacy {

@@ -18,18 +18,17 @@ MetadataCache::Claim::~Claim() {
   cache_.load_ended_.notify_all();
 }
 
-bool MetadataCache::Claim::take(const std::string& name, Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+bool MetadataCache::begin_load(const std::string& name, Claim& claim, Lock& lock) {
   std::string mine = name;  // before anybody waits for this: it may fail
-  if (cache_.loading_.insert(name).second) {
-    name_ = std::move(mine);
+  if (loading_.insert(name).second) {
+    claim.name_ = std::move(mine);
     return true;
   }
-  lock.unlock();
+  const LockRelease meanwhile(lock, mutex_);
   StorageWatch::wait_behind([&] {
-    Lock again(cache_.mutex_);
-    cache_.load_ended_.wait(again, [&]() DAMACY_REQUIRES(cache_.mutex_) { return !cache_.loading_.contains(name); });
+    Lock again(mutex_);
+    load_ended_.wait(again, [&]() DAMACY_REQUIRES(mutex_) { return !loading_.contains(name); });
   });
-  lock.lock();
   return false;
 }
 
@@ -40,7 +39,7 @@ ArrayEntry MetadataCache::find_array(const std::string& name, Claim& claim) {
       ++counts_.array_hits;
       return *kept;
     }
-    if (!claim.take(name, lock)) continue;
+    if (!begin_load(name, claim, lock)) continue;
     ++counts_.array_misses;
     return nullptr;
   }
@@ -55,7 +54,7 @@ IndexEntry MetadataCache::find_index(const std::string& name, const Array& array
       ++counts_.shard_hits;
       return *kept;
     }
-    if (!claim.take(name, lock)) continue;
+    if (!begin_load(name, claim, lock)) continue;
     ++counts_.shard_misses;
     return nullptr;
   }

@@ -18,9 +18,9 @@ namespace {
 constexpr std::size_t kKnownObjects = 16'384;  // of an immutable store
 constexpr std::size_t kMostVersion = 4096;     // bytes
 
-DiskKey key_of(std::string_view text) {
+ChunkKey key_of(std::string_view text) {
   const Sha256 digest = sha256(text);
-  DiskKey key;
+  ChunkKey key;
   std::memcpy(key.words.data(), digest.data(), sizeof key.words);
   return key;
 }
@@ -138,7 +138,7 @@ class CachedObject final : public Object {
   }
 
  private:
-  DiskKey key_of_piece(const StoredPiece& piece) const {
+  ChunkKey key_of_piece(const StoredPiece& piece) const {
     std::string name = name_;
     for (const std::uint64_t number : {piece.offset, piece.bytes})
       name.append(reinterpret_cast<const char*>(&number), sizeof number);
@@ -220,7 +220,7 @@ class CachedStore final : public Store {
   std::vector<Entry> list(std::string_view prefix) override { return shared_->remote->list(prefix); }
 
  private:
-  DiskKey key_of_version(std::string_view key) const {
+  ChunkKey key_of_version(std::string_view key) const {
     return key_of(formatted("{}/{}\0version", shared_->identity, key));
   }
 

@@ -8,13 +8,9 @@
 #include <optional>
 #include <span>
 
-namespace damacy {
+#include "damacy/cache/chunk_key.h"
 
-// Names one version of one chunk, index or document: 128 bits of a SHA-256 that the caller computes.
-struct DiskKey {
-  std::array<std::uint64_t, 2> words{};
-  friend bool operator==(const DiskKey&, const DiskKey&) = default;
-};
+namespace damacy {
 
 // A segment has its header, then records one after the other.
 struct SegmentHeader {
@@ -39,7 +35,7 @@ struct RecordHeader {
   static constexpr std::uint64_t kAlignment = 64;
   static constexpr std::size_t kMostName = 2048;
 
-  DiskKey key;
+  ChunkKey key;
   std::uint64_t generation = 0;     // of the segment
   std::uint32_t length = 0;         // of the bytes
   std::uint32_t checksum = 0;       // crc32c of the bytes
@@ -48,7 +44,7 @@ struct RecordHeader {
   friend bool operator==(const RecordHeader&, const RecordHeader&) = default;
 
   // What is left of a record that was removed: its place. No entry has the key 0.
-  bool is_removed() const noexcept { return key == DiskKey{}; }
+  bool is_removed() const noexcept { return key == ChunkKey{}; }
 };
 using RecordHeaderBytes = std::array<std::byte, RecordHeader::kBytes>;
 [[nodiscard]] RecordHeaderBytes encode(const RecordHeader& header) noexcept;

@@ -26,7 +26,7 @@ constexpr std::uint64_t kSegment = 64 << 10;
 constexpr std::size_t kLength = 1000;
 const std::string kOne = "s3://bucket/one.zarr", kTwo = "s3://bucket/two.zarr";
 
-DiskKey key_of(std::uint64_t number) {
+ChunkKey key_of(std::uint64_t number) {
   return {{mixed(number + 1), mixed(number + 0x1234567)}};
 }
 

@@ -104,7 +104,7 @@ void DiskTier::finish() noexcept {
   writer_.join();
 }
 
-bool DiskTier::find(const DiskKey& key, std::uint64_t bytes) noexcept {
+bool DiskTier::find(const ChunkKey& key, std::uint64_t bytes) noexcept {
   const auto is_there = [&] {
     const auto hint = impl_->reads.find(key, bytes);
     if (!hint) return false;
@@ -130,16 +130,16 @@ void DiskTier::read(std::span<Wanted> wanted) noexcept {
   impl_->reads.read(wanted);
 }
 
-bool DiskTier::read_any(const DiskKey& key, std::size_t most, std::string& to) noexcept {
+bool DiskTier::read_any(const ChunkKey& key, std::size_t most, std::string& to) noexcept {
   return impl_->reads.read_any(key, most, to);
 }
 
-void DiskTier::keep(const DiskKey& key, std::span<const std::byte> bytes, std::string_view name) noexcept {
+void DiskTier::keep(const ChunkKey& key, std::span<const std::byte> bytes, std::string_view name) noexcept {
   name = name.substr(0, RecordHeader::kMostName);
   if (has_room_for(bytes.size()) && !impl_->writer.push(key, bytes, name)) impl_->table.dropped(bytes.size());
 }
 
-bool DiskTier::forget(const DiskKey& key) noexcept {
+bool DiskTier::forget(const ChunkKey& key) noexcept {
   if (impl_->health.is_off()) return false;
   const bool waited = impl_->writer.forget(key);
   return impl_->hints.remove(key) || waited;

@@ -56,21 +56,21 @@ class DiskTier {
   DiskTier& operator=(const DiskTier&) = delete;
 
   // A look-up: whether an entry is probably there. If not, it is counted as a miss; else read() counts it.
-  [[nodiscard]] bool find(const DiskKey& key, std::uint64_t bytes) noexcept;
+  [[nodiscard]] bool find(const ChunkKey& key, std::uint64_t bytes) noexcept;
   // Whether an entry would probably be kept.
   [[nodiscard]] bool has_room_for(std::uint64_t bytes) const noexcept;
 
   // Fills each `to`, or leaves any bytes there. Counts hits and misses.
   void read(std::span<Wanted> wanted) noexcept;
   // An entry of unknown size, at most `most` bytes. Not counted. False: absent, and `to` is undefined.
-  bool read_any(const DiskKey& key, std::size_t most, std::string& to) noexcept;
+  bool read_any(const ChunkKey& key, std::size_t most, std::string& to) noexcept;
 
   // Copies the bytes of an entry that was not there, and writes them in the background if there is room. `name` is for
   // those who look at the directory (`disk_report`), and must hold no secret; it is cut after RecordHeader::kMostName.
-  void keep(const DiskKey& key, std::span<const std::byte> bytes, std::string_view name = {}) noexcept;
+  void keep(const ChunkKey& key, std::span<const std::byte> bytes, std::string_view name = {}) noexcept;
 
   // The entry is not what it should be. False: there was none, and none waited to be written.
-  bool forget(const DiskKey& key) noexcept;
+  bool forget(const ChunkKey& key) noexcept;
 
   // Ends writing as the destructor does. Later entries are not kept.
   void finish() noexcept;

@@ -33,7 +33,7 @@ using Random = std::mt19937_64;
 constexpr std::uint64_t kSegment = 64 << 10;
 constexpr auto kLong = std::chrono::seconds(60);
 
-DiskKey key_of(std::uint64_t number) {
+ChunkKey key_of(std::uint64_t number) {
   return {{mixed(number + 1), mixed(number + 0x1234567)}};
 }
 

@@ -18,7 +18,7 @@ std::uint64_t DiskWriter::Waiting::charge() const noexcept {
   return bytes.size() + name.size() + kRecordOverhead;
 }
 
-bool DiskWriter::push(const DiskKey& key, std::span<const std::byte> bytes, std::string_view name) noexcept {
+bool DiskWriter::push(const ChunkKey& key, std::span<const std::byte> bytes, std::string_view name) noexcept {
   const std::uint64_t charge = bytes.size() + name.size() + kRecordOverhead;
   {
     const Lock lock(mutex_);
@@ -38,7 +38,7 @@ bool DiskWriter::push(const DiskKey& key, std::span<const std::byte> bytes, std:
   }
 }
 
-bool DiskWriter::forget(const DiskKey& key) noexcept {
+bool DiskWriter::forget(const ChunkKey& key) noexcept {
   const Lock lock(mutex_);
   const bool was_written = written_ == key;
   if (was_written) written_.reset();

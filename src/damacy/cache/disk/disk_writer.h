@@ -24,10 +24,10 @@ class DiskWriter {
       : hints_(hints), files_(files), table_(table), reads_(reads), health_(health), queue_bytes_(queue_bytes) {}
 
   // Copies the bytes. False: the queue is full, or there is no memory.
-  bool push(const DiskKey& key, std::span<const std::byte> bytes, std::string_view name) noexcept;
+  bool push(const ChunkKey& key, std::span<const std::byte> bytes, std::string_view name) noexcept;
 
   // An entry that waits or is being written is not kept. False: there is none.
-  bool forget(const DiskKey& key) noexcept;
+  bool forget(const ChunkKey& key) noexcept;
 
   // Until stop(), and until nothing waits.
   void run() noexcept;
@@ -39,7 +39,7 @@ class DiskWriter {
   using Number = SegmentFiles::Number;
   struct Waiting {
     std::uint64_t charge() const noexcept;
-    DiskKey key;
+    ChunkKey key;
     std::vector<std::byte> bytes;
     std::string name;
   };
@@ -65,7 +65,8 @@ class DiskWriter {
   std::uint64_t queued_bytes_ DAMACY_GUARDED_BY(mutex_) = 0;
   bool stopping_ DAMACY_GUARDED_BY(mutex_) = false;
   bool writing_ DAMACY_GUARDED_BY(mutex_) = false;
-  std::optional<DiskKey> written_ DAMACY_GUARDED_BY(mutex_);  // the entry that is being written, unless it is forgotten
+  std::optional<ChunkKey> written_
+      DAMACY_GUARDED_BY(mutex_);  // the entry that is being written, unless it is forgotten
   bool ended_ DAMACY_GUARDED_BY(mutex_) = false;
 
   // The thread's.

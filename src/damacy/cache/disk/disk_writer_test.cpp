@@ -25,7 +25,7 @@ DiskTierSettings settings(const TempDir& directory, std::shared_ptr<DiskCalls> c
   return settings;
 }
 
-DiskKey key_of(std::uint64_t number) {
+ChunkKey key_of(std::uint64_t number) {
   return {{number, ~number}};
 }
 

@@ -75,18 +75,18 @@ std::uint64_t HintFile::hints_in(DiskCalls& calls, const DiskFile& file) noexcep
   return header ? header->buckets * IndexHeader::kHintsABucket : 0;
 }
 
-std::optional<Hint> HintFile::find(const DiskKey& key) const noexcept {
+std::optional<Hint> HintFile::find(const ChunkKey& key) const noexcept {
   const auto found = look_up(key);
   return found ? std::optional(found->hint) : std::nullopt;
 }
 
-bool HintFile::remove(const DiskKey& key) noexcept {
+bool HintFile::remove(const ChunkKey& key) noexcept {
   const auto found = look_up(key);
   HintBytes none{};
   return found && move(calls_, file_.get(), detail::Way::write, none, found->offset);
 }
 
-std::optional<HintFile::Found> HintFile::look_up(const DiskKey& key) const noexcept {
+std::optional<HintFile::Found> HintFile::look_up(const ChunkKey& key) const noexcept {
   Bucket bucket;
   if (!read(offset_of(key), bucket)) return std::nullopt;
   for (std::size_t at = 0; at < bucket.size(); at += Hint::kBytes) {
@@ -100,7 +100,7 @@ std::optional<HintFile::Found> HintFile::look_up(const DiskKey& key) const noexc
   return std::nullopt;
 }
 
-bool HintFile::put(const DiskKey& key, const Hint& hint, const IsCurrent& is_current) noexcept {
+bool HintFile::put(const ChunkKey& key, const Hint& hint, const IsCurrent& is_current) noexcept {
   const std::uint64_t offset = offset_of(key);
   Bucket bucket;
   if (!read(offset, bucket)) return false;

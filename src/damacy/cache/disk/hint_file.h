@@ -26,13 +26,13 @@ class HintFile {
   bool is_new() const noexcept { return is_new_; }
   const IndexHeader& header() const noexcept { return header_; }
 
-  [[nodiscard]] std::optional<Hint> find(const DiskKey& key) const noexcept;
+  [[nodiscard]] std::optional<Hint> find(const ChunkKey& key) const noexcept;
   // Replaces a hint of the same key, an unused one, or one for which `is_current` is false; else any. False, with
   // errno: not written.
   using IsCurrent = std::function<bool(const Hint&)>;
-  bool put(const DiskKey& key, const Hint& hint, const IsCurrent& is_current) noexcept;
+  bool put(const ChunkKey& key, const Hint& hint, const IsCurrent& is_current) noexcept;
   // False: there is none.
-  bool remove(const DiskKey& key) noexcept;
+  bool remove(const ChunkKey& key) noexcept;
 
   // How many hints fit into an index; 0: it is damaged.
   static std::uint64_t hints_in(DiskCalls& calls, const DiskFile& file) noexcept;
@@ -43,14 +43,14 @@ class HintFile {
 
  private:
   using Bucket = std::array<std::byte, IndexHeader::kBucketBytes>;
-  std::uint64_t offset_of(const DiskKey& key) const noexcept {
+  std::uint64_t offset_of(const ChunkKey& key) const noexcept {
     return IndexHeader::kFirstBucket + key.words[0] % header_.buckets * IndexHeader::kBucketBytes;
   }
   struct Found {
     Hint hint;
     std::uint64_t offset;  // in the file
   };
-  std::optional<Found> look_up(const DiskKey& key) const noexcept;
+  std::optional<Found> look_up(const ChunkKey& key) const noexcept;
   bool read(std::uint64_t offset, Bucket& bucket) const noexcept;
 
   DiskCalls& calls_;

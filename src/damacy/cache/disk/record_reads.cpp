@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kRecordsARead = 256;
 constexpr std::uint64_t kMostGap = 4096;  // bytes of other records between those that one call reads
 
-bool is_right(const RecordHeaderBytes& head, const Hint& hint, const DiskKey& key,
+bool is_right(const RecordHeaderBytes& head, const Hint& hint, const ChunkKey& key,
               std::span<const std::byte> bytes) noexcept {
   const auto header = parse_record_header(head);
   return header && header->key == key && header->generation == hint.generation && header->length == bytes.size() &&
@@ -28,14 +28,14 @@ bool is_neighbour(const Hint& before, const Hint& after) noexcept {
 
 }  // namespace
 
-std::optional<Hint> RecordReads::find(const DiskKey& key, std::uint64_t bytes) const noexcept {
+std::optional<Hint> RecordReads::find(const ChunkKey& key, std::uint64_t bytes) const noexcept {
   if (health_.is_off()) return std::nullopt;
   auto hint = hints_.find(key);
   if (!hint || hint->length != bytes || hint->segment >= table_.count()) return std::nullopt;
   return hint;
 }
 
-bool RecordReads::read(const Hint& hint, const DiskKey& key, std::span<std::byte> to) noexcept {
+bool RecordReads::read(const Hint& hint, const ChunkKey& key, std::span<std::byte> to) noexcept {
   try {
     const auto file = files_.open(hint.segment);
     if (!file) return false;
@@ -54,7 +54,7 @@ bool RecordReads::read(const Hint& hint, const DiskKey& key, std::span<std::byte
   }
 }
 
-bool RecordReads::read_any(const DiskKey& key, std::size_t most, std::string& to) noexcept {
+bool RecordReads::read_any(const ChunkKey& key, std::size_t most, std::string& to) noexcept {
   if (health_.is_off()) return false;
   const auto hint = hints_.find(key);
   if (!hint || hint->length > most || hint->segment >= table_.count()) return false;

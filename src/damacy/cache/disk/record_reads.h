@@ -19,10 +19,10 @@ class RecordReads {
   RecordReads(DiskCalls& calls, const HintFile& hints, SegmentFiles& files, SegmentTable& table, DiskHealth& health)
       : calls_(calls), hints_(hints), files_(files), table_(table), health_(health) {}
 
-  [[nodiscard]] std::optional<Hint> find(const DiskKey& key, std::uint64_t bytes) const noexcept;
+  [[nodiscard]] std::optional<Hint> find(const ChunkKey& key, std::uint64_t bytes) const noexcept;
   // Not counted. False: it is not there, and any bytes are in `to`.
-  bool read(const Hint& hint, const DiskKey& key, std::span<std::byte> to) noexcept;
-  bool read_any(const DiskKey& key, std::size_t most, std::string& to) noexcept;
+  bool read(const Hint& hint, const ChunkKey& key, std::span<std::byte> to) noexcept;
+  bool read_any(const ChunkKey& key, std::size_t most, std::string& to) noexcept;
   // Counts hits and misses.
   void read(std::span<WantedRecord> wanted) noexcept;
 

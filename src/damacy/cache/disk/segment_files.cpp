@@ -210,7 +210,7 @@ bool SegmentFiles::Writer::write_header() {
   return move(files_->calls_, file_, Way::write, encode(header_), 0);
 }
 
-std::optional<Hint> SegmentFiles::Writer::append(const DiskKey& key, std::span<const std::byte> bytes,
+std::optional<Hint> SegmentFiles::Writer::append(const ChunkKey& key, std::span<const std::byte> bytes,
                                                  std::string_view name) {
   const auto length = static_cast<std::uint32_t>(bytes.size());
   const auto name_bytes = std::as_bytes(std::span(name));

@@ -62,7 +62,7 @@ class SegmentFiles {
     // `bytes`: of the record, with header and padding.
     bool has_room_for(std::uint64_t bytes) const noexcept { return end_ + bytes <= header_.segment_bytes; }
     // Empty with errno.
-    std::optional<Hint> append(const DiskKey& key, std::span<const std::byte> bytes, std::string_view name);
+    std::optional<Hint> append(const ChunkKey& key, std::span<const std::byte> bytes, std::string_view name);
     void close();  // it is full
 
    private:

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "damacy/core/error.h"
-#include "damacy/core/mixed.h"
 
 namespace damacy {
 namespace {
@@ -12,10 +11,6 @@ namespace {
 constexpr std::uint64_t kUsesASegment = 16;
 constexpr std::uint64_t kTriesAgainAfter = 64;  // when nothing may go: after so many parts of the entries are looked up
 constexpr std::uint64_t kLeastTriesAgain = 64;
-
-std::uint64_t hash_of(const DiskKey& key) noexcept {
-  return mixed(key.words[0] ^ key.words[1]);
-}
 
 void add(DiskCount& count, std::uint64_t entries, std::uint64_t bytes) noexcept {
   count.entries += static_cast<std::int64_t>(entries);
@@ -76,7 +71,7 @@ bool SegmentTable::may_go(Number number) {
   return may();
 }
 
-void SegmentTable::count_miss(const DiskKey& key, std::uint64_t bytes) noexcept {
+void SegmentTable::count_miss(const ChunkKey& key, std::uint64_t bytes) noexcept {
   const Lock lock(mutex_);
   add_miss(key, bytes);
 }
@@ -150,7 +145,7 @@ void SegmentTable::reset_counts() {
   counts_ = {};
 }
 
-void SegmentTable::add_miss(const DiskKey& key, std::uint64_t bytes) noexcept {
+void SegmentTable::add_miss(const ChunkKey& key, std::uint64_t bytes) noexcept {
   ++lookups_;
   add(counts_.misses, 1, bytes);
   policy_.miss(hash_of(key), static_cast<std::size_t>(entries()));

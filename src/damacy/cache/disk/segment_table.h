@@ -26,7 +26,7 @@ struct DiskCounts {
 
 // A record that is read: fills `to`, or leaves any bytes there.
 struct WantedRecord {
-  DiskKey key;
+  ChunkKey key;
   std::span<std::byte> to;
   bool found = false;
 };
@@ -52,7 +52,7 @@ class SegmentTable {
   bool may_go(Number number);
 
   // -- look-ups --
-  void count_miss(const DiskKey& key, std::uint64_t bytes) noexcept;
+  void count_miss(const ChunkKey& key, std::uint64_t bytes) noexcept;
   // Those that were wanted, of which `located` had a hint.
   void count_reads(std::span<const WantedRecord> wanted, std::span<const LocatedRecord> located) noexcept;
 
@@ -75,7 +75,7 @@ class SegmentTable {
     std::uint64_t hit_bytes = 0;  // that other processes do not see yet
     std::uint64_t uses = 0;       // of all processes, when it was looked at
   };
-  void add_miss(const DiskKey& key, std::uint64_t bytes) noexcept DAMACY_REQUIRES(mutex_);
+  void add_miss(const ChunkKey& key, std::uint64_t bytes) noexcept DAMACY_REQUIRES(mutex_);
   std::uint64_t entries() const noexcept DAMACY_REQUIRES(mutex_);
 
   SegmentFiles& files_;

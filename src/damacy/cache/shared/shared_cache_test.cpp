@@ -32,12 +32,14 @@ constexpr std::uint64_t kRegion = 1 << 20;
 constexpr std::uint64_t kChunk = 16 << 10;
 
 ChunkKey key_of(std::int64_t chunk, std::uint64_t array = 1) {
-  return {{array, 7}, {1, 2, 3, 4}, chunk};
+  WideHash version;
+  version.add(array);
+  return key_of_chunk(version, chunk);
 }
 
 // The bytes of a chunk tell its number, so that bytes of another one are noticed.
 std::byte byte_of(const ChunkKey& key, std::size_t at) {
-  return static_cast<std::byte>(mixed(static_cast<std::uint64_t>(key.chunk) * 977 + key.array[0] + at / 512));
+  return static_cast<std::byte>(mixed(key.words[0] + at / 512));
 }
 void fill(std::span<std::byte> bytes, const ChunkKey& key) {
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = byte_of(key, i);
@@ -183,7 +185,7 @@ TEST_F(SharedRegions, another_layout_is_refused_with_both) {
   const RegionMemory memory(other, [](std::span<std::byte>) {});
   const Error error = error_of([&] { open(); });
   EXPECT_EQ(error.status(), Status::inval);
-  EXPECT_NE(error.message().find("layout version 7, and this damacy has 1"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("layout version 8, and this damacy has 2"), std::string::npos) << error.message();
 }
 
 TEST_F(SharedRegions, more_than_is_free_is_refused_with_both) {

@@ -19,7 +19,7 @@ namespace damacy {
 
 class SharedRegion {
  public:
-  static constexpr std::uint64_t kLayout = 1;  // the version; another one for each change of what lies in the memory
+  static constexpr std::uint64_t kLayout = 2;  // the version; another one for each change of what lies in the memory
 
   // Joins the region or makes it. Throws as RegionMemory; Error(io) if the region's lock is not released.
   static std::shared_ptr<SharedRegion> open(RegionRequest request);

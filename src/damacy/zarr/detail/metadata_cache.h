@@ -52,8 +52,6 @@ class MetadataCache {
 
    private:
     friend class MetadataCache;
-    // False if another thread has it; then waits until that thread has released it.
-    bool take(const std::string& name, Lock& lock);  // of the cache; not held while it waits
 
     MetadataCache& cache_;
     std::optional<std::string> name_;
@@ -75,6 +73,10 @@ class MetadataCache {
   void reset_counts();
 
  private:
+  // Gives the claim to the caller. False if another thread has it; then waits, without the lock, until that thread has
+  // released it.
+  bool begin_load(const std::string& name, Claim& claim, Lock& lock) DAMACY_REQUIRES(mutex_);
+
   const CatalogLimits limits_;
   const std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
   mutable Mutex mutex_;  // over all below

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <cstdint>
 
-#include "damacy/batch/chunk_reuse.h"
-#include "damacy/batch/stats.h"
 #include "damacy/core/mutex.h"
+#include "damacy/fetch/chunk_reuse.h"
+#include "damacy/fetch/stats.h"
 
 namespace damacy {
 

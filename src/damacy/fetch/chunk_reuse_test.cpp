@@ -1,4 +1,4 @@
-#include "damacy/batch/chunk_reuse.h"
+#include "damacy/fetch/chunk_reuse.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "damacy/fetch/chunk_tasks.h"
+#include "damacy/batch/chunk_tasks.h"
 
-#include "damacy/cache/chunk_key.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/mixed.h"
 #include "damacy/fetch/readers.h"
+#include "damacy/store/noticed_change.h"
 #include "damacy/zarr/shard.h"
 
 namespace damacy {
@@ -42,83 +42,6 @@ ChunkTasks::ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, Wit
       wants_.chunks.push_back({{}, plan_.shards[s].array, s});
 }
 
-// A chunk without a shard is asked for as a whole: encoded it is hardly larger than decoded, by less than what codecs
-// add to bytes that do not shrink. Of a shard, its index.
-RemoteObject remote_object(const Array& array, std::shared_ptr<Store> store, std::string key) {
-  const std::vector<ShardLevel>& levels = array.metadata().shards;
-  const auto decoded = static_cast<std::uint64_t>(array.metadata().chunk_bytes());
-  RemoteObject object{std::move(store), std::move(key), decoded + decoded / 256 + 128};
-  if (levels.empty()) {
-    object.reads = 1;
-    return object;
-  }
-  const ShardIndexLayout& index = levels.front().index;
-  const bool is_encoded = !levels.front().codecs.codecs().empty();
-  object.bytes = is_encoded ? 0 : ShardIndex::encoded_bytes(array.entries_of(0), index);
-  object.from_end = !is_encoded && index.at_end;
-  return object;
-}
-
-std::vector<RemoteObject> remote_objects(const BatchPlan& plan) {
-  std::vector<RemoteObject> objects;
-  for (const PlannedShard& shard : plan.shards) {
-    const Array& array = *plan.arrays[shard.array];
-    if (shard.is_constant || !array.is_remote()) continue;
-    objects.push_back(remote_object(array, array.store(), array.key_of_shard(shard.shard)));
-  }
-  return objects;
-}
-
-void expect(std::span<const RemoteObject> objects, std::size_t announced) {
-  static_cast<void>(failure_of([&] {
-    for (std::size_t i = 0; i < objects.size(); ++i) {
-      const RemoteObject& object = objects[i];
-      object.store->expect(object.key, {object.bytes, object.from_end, i < announced ? 0 : object.reads});
-    }
-  }));
-}
-
-void AnnouncedReads::end() noexcept {
-  for (const RemoteObject& object : objects_)
-    if (object.reads > 0) object.store->unexpect(object.key);
-  objects_.clear();
-}
-
-bool AnswersAhead::add(const RemoteObject& object) noexcept {
-  const Lock lock(mutex_);
-  if (const auto known = batches_.find(object); known != batches_.end()) {
-    ++known->second;
-    return true;
-  }
-  if (object.memory() > most_ - bytes_ || failure_of([&] { batches_.emplace(object, 1); })) return false;
-  bytes_ += object.memory();
-  return true;
-}
-
-void AnswersAhead::remove(const RemoteObject& object) noexcept {
-  const Lock lock(mutex_);
-  const auto at = batches_.find(object);
-  if (--at->second > 0) return;
-  bytes_ -= at->first.memory();
-  batches_.erase(at);
-}
-
-std::uint64_t AnswersAhead::bytes() const noexcept {
-  const Lock lock(mutex_);
-  return bytes_;
-}
-
-Announcement::Announcement(std::vector<RemoteObject> objects, std::shared_ptr<AnswersAhead> ahead) noexcept
-    : ahead_(std::move(ahead)) {
-  const auto end = std::ranges::find_if_not(objects, [&](const RemoteObject& object) { return ahead_->add(object); });
-  objects.erase(end, objects.end());
-  reads_.set(std::move(objects));
-}
-
-Announcement::~Announcement() {
-  for (const RemoteObject& object : reads_.objects()) ahead_->remove(object);
-}
-
 void ChunkTasks::expect_shards() {
   static_cast<void>(failure_of([&] {
     const std::vector<RemoteObject> objects = remote_objects(plan_);
@@ -148,7 +71,7 @@ void ChunkTasks::fail_opening(std::size_t shard, const Error& why) noexcept {
 void ChunkTasks::find_chunks() {
   shards_done_ = true;
   for (std::size_t s = 0; s < shards_.size(); ++s)
-    if (shards_[s]) wants_.objects[s] = shards_[s]->object;
+    if (shards_[s]) set_object(s);
   for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
     ChunkPlace& place = wants_.chunks[c].place;
     if (const auto failure = failure_of([&] { place = locate(shard_of(c), plan_.chunks[c]); })) {
@@ -157,6 +80,21 @@ void ChunkTasks::find_chunks() {
     }
   }
   choose_parts(wants_, [this](std::size_t chunk) { return needed_bytes(chunk); });
+}
+
+// Of the version that was opened, of which its chunks' ids are.
+void ChunkTasks::set_object(std::size_t shard) {
+  const PlannedShard& planned = plan_.shards[shard];
+  const Array& array = array_of(shard);
+  const std::shared_ptr<Object>& object = wants_.objects[shard] = shards_[shard]->object;
+  WideHash version;
+  version.add(array.id());
+  version.add(words_of(object->stamp()));
+  const bool is_versioned = has_version(*array.store(), *object);
+  for (std::size_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c) {
+    wants_.chunks[c].id = key_of_chunk(version, plan_.chunks[c].number);
+    wants_.chunks[c].is_versioned = is_versioned;
+  }
 }
 
 // Of an array only the place counts: two versions of it are one set of chunks.

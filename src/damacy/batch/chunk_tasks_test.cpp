@@ -1,5 +1,5 @@
 // The chunks of a planned batch: where they are, what is needed of them, whom a failure reaches, and what is counted.
-#include "damacy/fetch/chunk_tasks.h"
+#include "damacy/batch/chunk_tasks.h"
 
 #include "conformance/destination_suite.h"
 #include "conformance/wanted_chunks_suite.h"
@@ -38,6 +38,12 @@ class ChunkTasksTest : public testing::PlannedBatches {
           task = Task(planned);
         },
         verify);
+  }
+  std::vector<ChunkKey> ids_of(const Box& box) {
+    plan_boxes({box});
+    std::vector<ChunkKey> ids;
+    for (const Want& want : tasks->wants().chunks) ids.push_back(want.id);
+    return ids;
   }
   // Reads, decodes and places all chunks, on this thread.
   void read_all() {
@@ -118,6 +124,26 @@ TEST_F(ChunkTasksTest, chunks_are_those_that_boxes_touch_and_are_where_their_obj
   for (std::size_t c = 0; c < 5; ++c) {
     EXPECT_FALSE(tasks->where(c).missing || tasks->where(c).failed);
     EXPECT_EQ(tasks->where(c).bytes, 32u);
+  }
+}
+
+TEST_F(ChunkTasksTest, an_id_belongs_to_one_chunk_and_one_version_of_its_object) {
+  const Box all{{0, 0}, {8, 12}};
+  const std::vector<ChunkKey> first = ids_of(all);
+  ASSERT_EQ(first.size(), 6u);
+  EXPECT_EQ(ids_of(all), first);
+  for (std::size_t c = 1; c < first.size(); ++c) EXPECT_EQ(std::ranges::count(first, first[c]), 1) << c;
+  std::filesystem::last_write_time(root() / "c.0.1", std::filesystem::file_time_type::clock::now());
+  const std::vector<ChunkKey> later = ids_of(all);
+  for (std::size_t c = 0; c < later.size(); ++c) EXPECT_EQ(later[c] == first[c], c != 1) << c;
+  EXPECT_EQ(ids_of({{4, 8}, {8, 12}}), std::vector{first[5]});
+}
+
+TEST_F(ChunkTasksTest, a_chunk_of_a_remote_object_that_has_no_version_is_not_one_that_caches_may_keep) {
+  for (const bool is_remote : {false, true}) {
+    plan_boxes({{{0, 0}, {4, 5}}});
+    for (const Want& want : tasks->wants().chunks) EXPECT_EQ(want.is_versioned, !is_remote);
+    store->remote = true;
   }
 }
 

@@ -1,11 +1,11 @@
 // Which samples a batch skips when its planning ends it, and what is asked for before a batch is planned.
-#include "damacy/fetch/batch_planner.h"
+#include "damacy/batch/batch_planner.h"
 
 #include <gtest/gtest.h>
 
+#include "damacy/batch/worker_engine.h"
 #include "damacy/core/clock.h"
 #include "damacy/fetch/readers.h"
-#include "damacy/fetch/worker_engine.h"
 #include "support/eventually.h"
 #include "support/layouts.h"
 #include "support/log_records.h"

@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "damacy/batch/batch_engine.h"
+#include "damacy/batch/chunk_tasks.h"
 #include "damacy/core/mutex.h"
-#include "damacy/fetch/batch_engine.h"
-#include "damacy/fetch/chunk_tasks.h"
 #include "damacy/fetch/readers.h"
 
 namespace damacy {

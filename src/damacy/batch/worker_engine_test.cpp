@@ -1,5 +1,5 @@
 // Whom a read of the worker engine serves, and the order in which it reads for several batches.
-#include "damacy/fetch/worker_engine.h"
+#include "damacy/batch/worker_engine.h"
 
 #include <latch>
 

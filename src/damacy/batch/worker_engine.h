@@ -3,10 +3,10 @@
 // borrowed piece by piece.
 #pragma once
 
+#include "damacy/batch/batch_engine.h"
 #include "damacy/batch/memory_plan.h"
 #include "damacy/cache/shared/shared_cache.h"
 #include "damacy/device/arena.h"
-#include "damacy/fetch/batch_engine.h"
 #include "damacy/fetch/chunk_share.h"
 #include "damacy/fetch/readers.h"
 

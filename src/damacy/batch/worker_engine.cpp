@@ -1,13 +1,13 @@
-#include "damacy/fetch/worker_engine.h"
+#include "damacy/batch/worker_engine.h"
 
 #include <algorithm>
 #include <new>
 
+#include "damacy/batch/chunk_tasks.h"
 #include "damacy/copy/block_copy.h"
 #include "damacy/core/formatted.h"
 #include "damacy/fetch/cached_chunks.h"
 #include "damacy/fetch/cached_task.h"
-#include "damacy/fetch/chunk_tasks.h"
 #include "damacy/fetch/host_sink.h"
 
 namespace damacy {
@@ -19,8 +19,7 @@ struct WorkerMemory {
   Arena& scratch;                        // decoded bytes
   std::vector<DecodeContext>& contexts;  // by thread
   ChunkShare& share;
-  ChunkTier* cache;    // of decoded chunks; null: none is kept
-  ChunkTier* encoded;  // of encoded chunks; null: the same
+  HostTiers tiers;
 };
 
 constexpr std::size_t kFillsATask = 64;
@@ -30,42 +29,26 @@ constexpr std::size_t kEncodedBytesATask = 64 << 10;  // decoding takes longer
 class RowSink final : public HostSink {
  public:
   RowSink(const std::shared_ptr<ChunkTasks>& tasks, const WorkerMemory& memory)
-      : HostSink(tasks, {memory.staging, memory.scratch, memory.contexts}),
+      : HostSink(tasks, {memory.staging, memory.scratch, memory.contexts}, memory.tiers),
         tasks_(*tasks),
         share_(memory.share),
-        cached_(*tasks, memory.cache),
-        encoded_(*tasks, memory.encoded, CachedChunks::Form::encoded),
         announced_(tasks->plan().chunks.size()) {}
 
   // Its whole bytes will be taken, once: other batches may join. Before the first request.
   void announce(std::uint32_t chunk) {
-    share_.announce(tasks_.key_of(chunk));
+    share_.announce(tasks_.id_of(chunk));
     announced_[chunk] = true;
   }
 
-  CachedChunks& cached() noexcept { return cached_; }
-  CachedChunks& encoded() noexcept { return encoded_; }
   const ChunkTasks& tasks() const noexcept { return tasks_; }
-  bool wants_whole(std::size_t chunk) const noexcept override {
-    return cached_.may_be_kept(chunk) || encoded_.may_be_kept(chunk);
-  }
 
  private:
   std::vector<ChunkConsumer> joined_to(std::size_t chunk) noexcept override {
     if (!announced_[chunk]) return {};  // they joined another read, which may have more of the chunk
-    return share_.claim(tasks_.key_of(chunk));
-  }
-  ChunkTier::Filling reserve(std::size_t chunk) override { return cached_.reserve(chunk); }
-  void keep_encoded(std::size_t chunk, std::span<const std::byte> packed) override {
-    if (!encoded_.may_be_kept(chunk)) return;
-    ChunkTier::Filling room = encoded_.reserve(chunk, packed.size(), 0);
-    if (!room) return;
-    std::ranges::copy(packed, room.bytes().begin());
-    static_cast<void>(room.publish());
+    return share_.claim(tasks_.id_of(chunk));
   }
   ChunkTasks& tasks_;
   ChunkShare& share_;
-  CachedChunks cached_, encoded_;
   std::vector<bool> announced_;
 };
 
@@ -167,7 +150,7 @@ std::vector<std::unique_ptr<Request>> make_worker_requests(const std::shared_ptr
   const auto sink = std::make_shared<RowSink>(tasks, memory);
   std::vector<CachedChunk> cached, encoded;
   const ChunkReads reads = find_reads(tasks->wants(), [&](std::uint32_t chunk) {
-    if (auto hold = sink->cached().find(chunk)) {
+    if (auto hold = sink->decoded().find(chunk)) {
       cached.push_back({chunk, std::move(*hold)});
       return true;
     }
@@ -239,7 +222,7 @@ void WorkerEngine::take(const std::shared_ptr<ChunkTasks>& tasks, std::stop_toke
   board_.add(&Stats::waves_emitted, 1);
   tasks->count_wanted(/*parts=*/true);
   for (auto& request : make_worker_requests(
-           tasks, {staging_, scratch_, readers_.contexts(), share_, cache_.get(), shared_cache_.get()}, readers_))
+           tasks, {staging_, scratch_, readers_.contexts(), share_, {cache_.get(), shared_cache_.get()}}, readers_))
     readers_.submit(std::move(request));
 }
 

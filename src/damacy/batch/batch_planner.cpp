@@ -1,4 +1,4 @@
-#include "damacy/fetch/batch_planner.h"
+#include "damacy/batch/batch_planner.h"
 
 #include <algorithm>
 #include <iterator>
