@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <random>
 #include <unordered_map>
 #include <utility>
@@ -210,12 +211,14 @@ class AskedStore final : public Store, public std::enable_shared_from_this<Asked
   }
 
   // Objects of two stores never have the same stamp, also if the stores belong to two processes: caches may be shared.
-  // A forked child has a store of its own, whose versions may be counted as its parent's are.
+  // A forked child has a store of its own, whose versions may be counted as its parent's are. A version may be empty,
+  // and times are not those of this system: by the stamp no object is settled (store/noticed_change.h).
   Stamp stamp_of(const StoreAnswer::Found& found) const {
-    return {.device = kNoFile | mixed(number_ + static_cast<std::uint64_t>(::getpid())),
-            .inode = std::hash<std::string>()(found.version),
-            .size = found.size,
-            .modified_ns = found.modified_ns};
+    return {
+        .device = kNoFile | mixed(number_ + static_cast<std::uint64_t>(::getpid())),
+        .inode = mixed(std::hash<std::string>()(found.version) + mixed(static_cast<std::uint64_t>(found.modified_ns))),
+        .size = found.size,
+        .modified_ns = std::numeric_limits<std::int64_t>::max()};
   }
 
   std::optional<Stamp> known(std::string_view key) {
