@@ -339,8 +339,7 @@ void ArrayRead::read_and_wait(const Array& array, SelectionRequest request, cons
 }
 
 void set_read_cache(std::uint64_t bytes) {
-  static_cast<void>(process_readers().cache_of(bytes));
-  cache_bytes = bytes;
+  process_readers().set_cache(cache_bytes, bytes);
 }
 
 std::uint64_t read_cache_setting() noexcept {

@@ -26,10 +26,27 @@ std::vector<std::shared_ptr<SelectionReaders>> ProcessReaders::all() {
   return found;
 }
 
-std::shared_ptr<ChunkTier> ProcessReaders::cache(std::uint64_t bytes, bool or_any) {
-  std::shared_ptr<ChunkTier> dropped;  // without the lock: it may take long to give the memory back
+std::shared_ptr<ChunkTier> ProcessReaders::cache_of(std::uint64_t bytes) {
+  std::shared_ptr<ChunkTier> dropped;
   const Lock lock(cache_mutex_);
-  if (bytes == cache_bytes_ || (or_any && cache_)) return cache_;
+  return resized(bytes, dropped);
+}
+
+std::shared_ptr<ChunkTier> ProcessReaders::any_cache(const std::atomic<std::uint64_t>& setting) {
+  std::shared_ptr<ChunkTier> dropped;
+  const Lock lock(cache_mutex_);
+  return cache_ ? cache_ : resized(setting, dropped);
+}
+
+void ProcessReaders::set_cache(std::atomic<std::uint64_t>& setting, std::uint64_t bytes) {
+  std::shared_ptr<ChunkTier> dropped;
+  const Lock lock(cache_mutex_);
+  static_cast<void>(resized(bytes, dropped));
+  setting = bytes;
+}
+
+std::shared_ptr<ChunkTier> ProcessReaders::resized(std::uint64_t bytes, std::shared_ptr<ChunkTier>& dropped) {
+  if (bytes == cache_bytes_) return cache_;
   dropped = std::exchange(cache_, nullptr);
   cache_bytes_ = 0;
   try {

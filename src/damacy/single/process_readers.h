@@ -26,13 +26,17 @@ class ProcessReaders {
   IndexCache& indices() noexcept { return indices_; }
   // The cache of decoded chunks of all sets, of that size; null for 0. Another size than before drops the cache and
   // makes a new one. Reads that are under way keep the one that they have. Throws Error(oom).
-  std::shared_ptr<ChunkTier> cache_of(std::uint64_t bytes) { return cache(bytes, /*or_any=*/false); }
-  // The cache as it is, or if there is none, cache_of(bytes).
-  std::shared_ptr<ChunkTier> any_cache(std::uint64_t bytes) { return cache(bytes, /*or_any=*/true); }
+  std::shared_ptr<ChunkTier> cache_of(std::uint64_t bytes);
+  // The cache as it is, or if there is none, cache_of(setting).
+  std::shared_ptr<ChunkTier> any_cache(const std::atomic<std::uint64_t>& setting);
+  // cache_of(bytes), and sets that. Until then any_cache() finds what was before.
+  void set_cache(std::atomic<std::uint64_t>& setting, std::uint64_t bytes);
   std::uint64_t cache_bytes() const noexcept { return cache_bytes_; }  // 0: there is none
 
  private:
-  std::shared_ptr<ChunkTier> cache(std::uint64_t bytes, bool or_any);
+  // `dropped` is destroyed without the lock: it may take long to give the memory back.
+  std::shared_ptr<ChunkTier> resized(std::uint64_t bytes, std::shared_ptr<ChunkTier>& dropped)
+      DAMACY_REQUIRES(cache_mutex_);
 
   const std::size_t cores_ = usable_cores();
   IndexCache indices_;

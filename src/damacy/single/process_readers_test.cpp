@@ -1,5 +1,7 @@
 #include "damacy/single/process_readers.h"
 
+#include <atomic>
+
 #include <gtest/gtest.h>
 
 #include "support/error_of.h"
@@ -19,6 +21,7 @@ TEST(ProcessReaders, are_one_set_for_each_number_of_threads) {
 
 TEST(ProcessReaders, have_one_cache_of_the_size_that_was_asked_for_last) {
   ProcessReaders readers;
+  std::atomic<std::uint64_t> setting = 3 << 20;
   EXPECT_EQ(readers.cache_of(0), nullptr);
   const auto first = readers.cache_of(1 << 20);
   EXPECT_EQ(readers.cache_of(1 << 20), first);
@@ -26,11 +29,14 @@ TEST(ProcessReaders, have_one_cache_of_the_size_that_was_asked_for_last) {
   EXPECT_NE(second.lock(), first);
   EXPECT_EQ(readers.cache_bytes(), 2u << 20);
   EXPECT_TRUE(first->reserve({}, 100));  // a read under way keeps it
-  EXPECT_EQ(readers.any_cache(3 << 20), second.lock());
+  EXPECT_EQ(readers.any_cache(setting), second.lock());
   EXPECT_EQ(readers.cache_of(0), nullptr);
   EXPECT_TRUE(second.expired());
-  EXPECT_EQ(readers.any_cache(0), nullptr);
-  EXPECT_NE(readers.any_cache(3 << 20), nullptr);
+  setting = 0;
+  EXPECT_EQ(readers.any_cache(setting), nullptr);
+  readers.set_cache(setting, 3 << 20);
+  EXPECT_EQ(setting, 3u << 20);
+  EXPECT_NE(readers.any_cache(setting), nullptr);
   EXPECT_EQ(readers.cache_bytes(), 3u << 20);
   EXPECT_NE(readers.cache_of(1 << 20), first);
 }
