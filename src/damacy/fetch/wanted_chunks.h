@@ -32,7 +32,7 @@ struct Want {
   std::uint32_t object = 0;   // of Wants::objects
   ChunkKey id{};              // of a stored chunk, for joins and caches; reads that do neither leave it out
   bool in_part = false;       // only what is needed of it is read
-  bool is_versioned = false;  // any later change of its object gives it another id: caches may keep it
+  bool is_versioned = false;  // a later change of its object gives it another id: caches may keep it
 };
 
 // Chunks that were located: all that a planner of reads asks.

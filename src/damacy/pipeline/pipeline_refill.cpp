@@ -59,6 +59,7 @@ void PipelineImpl::refill(Lock& lock, const QueuedSource* own) {
     std::shared_ptr<QueuedSource> first = stream.first_source();
     const LockRelease meanwhile(lock, wakeup->mutex);
     refill_from(std::move(first), room, own);  // and destroys it, if the stream has lost it
+    check_not_forked();                        // its destructor may have
   }
 }
 
