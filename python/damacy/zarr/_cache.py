@@ -11,7 +11,7 @@ from damacy._core.sizes import as_bytes
 
 def drop() -> None:
     """Gives the cache the size of `damacy.set_read_cache`, usually 0. Reads under way keep it until they end. One that
-    is just starting on another thread may make it once more, and the next read frees it."""
+    is just starting on another thread may make it once more; the next read of zarr-python frees it."""
     if "damacy._native" in sys.modules:
         from damacy import _native
 
