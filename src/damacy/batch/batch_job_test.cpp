@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/log.h"
+#include "fakes/no_row_writer.h"
 #include "support/layouts.h"
 
 namespace damacy {
@@ -21,12 +22,6 @@ using Chunk = std::vector<std::int64_t>;
 Error of_chunk(Chunk chunk) {
   return Error(Status::decode, "damaged", "checksum").at_chunk(std::move(chunk));
 }
-
-class NoRowWriter final : public RowWriter {
- public:
-  void fill_part(BatchJob&, std::size_t) override { FAIL() << "nothing is filled"; }
-  void move_row(std::span<std::byte>, std::span<const std::byte>) override { FAIL() << "nothing is moved"; }
-};
 
 // A batch of one row.
 std::shared_ptr<BatchJob> job_of(OnError on_error) {
@@ -40,7 +35,7 @@ std::shared_ptr<BatchJob> job_of(OnError on_error) {
 // The error of a batch of one row, after it failed in these ways, one after another.
 Error after(const std::vector<Error>& failures) {
   const auto job = job_of(OnError::raise);
-  NoRowWriter writer;
+  testing::NoRowWriter writer;
   StatsBoard board;
   job->start({{}, [](BatchJob&) {}}, writer, board);
   Task task(job);
@@ -65,7 +60,7 @@ TEST(BatchJob, reports_errors_with_a_chunk_before_errors_without_one) {
 // A listener of the log is the user's: it may wait for a thread that waits for the job.
 TEST(BatchJob, holds_no_lock_while_it_logs_and_keeps_the_errors_that_it_began_to_settle_with) {
   const auto job = job_of(OnError::skip);
-  NoRowWriter writer;
+  testing::NoRowWriter writer;
   StatsBoard board;
   job->start({{}, [](BatchJob&) {}}, writer, board);
   Task task(job);

@@ -6,6 +6,7 @@
 #include "damacy/batch/worker_engine.h"
 #include "damacy/core/clock.h"
 #include "damacy/fetch/readers.h"
+#include "fakes/no_row_writer.h"
 #include "support/eventually.h"
 #include "support/layouts.h"
 #include "support/log_records.h"
@@ -18,12 +19,6 @@ using Chunk = std::vector<std::int64_t>;
 Error of_chunk(Chunk chunk) {
   return Error(Status::decode, "damaged", "checksum").at_chunk(std::move(chunk));
 }
-
-class NoRowWriter final : public RowWriter {
- public:
-  void fill_part(BatchJob&, std::size_t) override { FAIL() << "nothing is filled"; }
-  void move_row(std::span<std::byte>, std::span<const std::byte>) override { FAIL() << "nothing is moved"; }
-};
 
 PlannedPart of_one_chunk(std::int64_t chunk = 0, std::shared_ptr<Store> store = nullptr) {
   ArrayMetadata metadata = parse_v3_array(
@@ -43,7 +38,7 @@ std::pair<std::int64_t, std::size_t> skipped_and_logged(const std::function<void
           .id = 7, .first_sample = 3, .layout = testing::layout_of({4}, Dtype::u8), .on_error = OnError::skip},
       1);
   job->set_rows({{.parts = {of_one_chunk()}}});
-  NoRowWriter writer;
+  testing::NoRowWriter writer;
   job->start({{}, [](BatchJob&) {}}, writer, board);
   testing::LogRecords records;
   plan(Task(job));

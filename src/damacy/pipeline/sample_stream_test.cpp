@@ -6,18 +6,13 @@
 
 #include <gtest/gtest.h>
 
+#include "fakes/no_row_writer.h"
 #include "support/layouts.h"
 
 namespace damacy {
 namespace {
 
 using Indices = std::vector<std::int64_t>;
-
-class NoRowWriter final : public RowWriter {
- public:
-  void fill_part(BatchJob&, std::size_t) override { FAIL() << "nothing is filled"; }
-  void move_row(std::span<std::byte>, std::span<const std::byte>) override { FAIL() << "nothing is moved"; }
-};
 
 class SampleStreamTest : public ::testing::Test {
  protected:
@@ -153,7 +148,7 @@ TEST_F(SampleStreamTest, batches_behind_one_that_is_skipped_are_announced_all_th
   EXPECT_EQ(stream.announce_next()->shape().id, 0);
   EXPECT_EQ(stream.announce_next()->shape().id, 1);
   const auto skipped = stream.plan_next();
-  NoRowWriter writer;
+  testing::NoRowWriter writer;
   StatsBoard board;
   skipped->start({{}, [&](BatchJob& job) { stream.mark_settled(job); }}, writer, board);
   Task(skipped).end();
