@@ -268,7 +268,7 @@ void bind_selection_reads(nb::module_& m) {
         set_read_cache(cache_bytes);
       },
       nb::arg("cache_bytes"), "Makes the cache of that size, for reads that are started without a size.");
-  m.def("read_cache_setting", &read_cache_setting, "The size that set_read_cache() was told.");
+  m.def("read_cache_setting", &read_cache_setting, "The size that set_read_cache() set last.");
   m.def(
       "read_cache_bytes", [] { return process_readers().cache_bytes(); },
       "The size of the cache that make_read_cache() or a read made in this process; 0: there is none.");

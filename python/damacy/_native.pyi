@@ -606,7 +606,7 @@ def set_read_cache(cache_bytes: int) -> None:
     """
 
 def read_cache_setting() -> int:
-    """The size that set_read_cache() was told."""
+    """The size that set_read_cache() set last."""
 
 def read_cache_bytes() -> int:
     """

@@ -26,7 +26,7 @@
 namespace damacy {
 namespace {
 
-constinit std::atomic<std::uint64_t> cache_bytes{0};  // as set_read_cache() was told
+constinit std::atomic<std::uint64_t> cache_bytes{0};  // that set_read_cache() set last
 
 constexpr auto kLook = std::chrono::milliseconds(50);  // between two looks for storage calls beyond their deadline
 

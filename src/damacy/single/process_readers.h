@@ -27,7 +27,7 @@ class ProcessReaders {
   // The cache of decoded chunks of all sets, of that size; null for 0. Another size than before drops the cache and
   // makes a new one. Reads that are under way keep the one that they have. Throws Error(oom).
   std::shared_ptr<ChunkTier> cache_of(std::uint64_t bytes);
-  // The cache as it is, or if there is none, cache_of(setting).
+  // The cache, whatever its size. If there is none: cache_of(setting).
   std::shared_ptr<ChunkTier> any_cache(const std::atomic<std::uint64_t>& setting);
   // cache_of(bytes), and sets that. Until then any_cache() finds what was before.
   void set_cache(std::atomic<std::uint64_t>& setting, std::uint64_t bytes);
