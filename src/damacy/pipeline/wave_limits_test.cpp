@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "damacy/batch/memory_plan.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/device/host_device.h"
@@ -110,20 +111,27 @@ class FullOnDevice : public ::testing::TestWithParam<Order> {
 };
 
 TEST_P(FullOnDevice, frames_beyond_the_memory_for_their_images_are_decoded_all_the_same) {
+  constexpr std::int64_t kMost = 2000, kAfter = 15;  // batches
   Pipeline pipeline = make(4);
   std::vector<Sample> samples;
-  for (std::int64_t i = 0; i < 4 * 40; ++i) samples.push_back(mask(i % kChunks, 1024));
+  for (std::int64_t i = 0; i < 4 * kMost; ++i) samples.push_back(mask(i % kChunks, 1024));
   pipeline.push(samples);
-  std::int64_t on_host = 0;
-  for (std::int64_t b = 0; b < 40; ++b) {
+  std::int64_t popped = 0;
+  const auto pop = [&] {
     const Batch batch = pipeline.pop();
     for (std::int64_t row = 0; row < 4; ++row)
-      expect_row(batch, static_cast<std::size_t>(row), (4 * b + row) % kChunks);
-    if (b == 24) on_host = pipeline.stats().chunks_decoded_on_host;
-  }
+      expect_row(batch, static_cast<std::size_t>(row), (4 * popped + row) % kChunks);
+    ++popped;
+  };
+  // A wave shows how many chunks fit when the next one takes its slot. Until then they all may be too large.
+  constexpr auto kLearned = static_cast<std::int64_t>(2 * WaveSizes::kWaves);
+  while (popped < kMost - kAfter && pipeline.stats().waves_emitted < kLearned) pop();
+  ASSERT_GE(pipeline.stats().waves_emitted, kLearned);
+  const std::int64_t on_host = pipeline.stats().chunks_decoded_on_host;
   EXPECT_GT(on_host, 0);
+  for (std::int64_t b = 0; b < kAfter; ++b) pop();
   EXPECT_EQ(pipeline.stats().chunks_decoded_on_host, on_host) << "waves are not made smaller";
-  EXPECT_EQ(pipeline.stats().chunks_decoded, 4 * 40);
+  EXPECT_GE(pipeline.stats().chunks_decoded, 4 * popped);
 }
 
 TEST_P(FullOnDevice, a_chunk_whose_frames_no_wave_holds_is_decoded_on_the_host) {

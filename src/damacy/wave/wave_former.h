@@ -34,10 +34,11 @@ struct LocatedWants {
 // memory and by the decoder, and the number of frames of a chunk is known only after it was read. For one thread.
 class FrameRoom {
  public:
-  // Learns from a wave: its list was filled to `fill` (0 to 1) by chunks of `decoded_bytes`.
+  // Learns from a wave: its list was filled to `fill` (0 to 1) by chunks of `decoded_bytes`. Without any it shows
+  // nothing: a slot that no wave has used yet must not make those forgotten that did.
   void learn(double fill, std::uint64_t decoded_bytes) noexcept {
-    const double seen = decoded_bytes > 0 ? fill / static_cast<double>(decoded_bytes) : 0;
-    per_byte_ = std::max(seen, per_byte_ * kRemembered);
+    if (decoded_bytes == 0) return;
+    per_byte_ = std::max(fill / static_cast<double>(decoded_bytes), per_byte_ * kRemembered);
   }
   // Decoded bytes whose frames will fit one list.
   std::uint64_t bytes() const noexcept {

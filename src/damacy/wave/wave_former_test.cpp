@@ -219,8 +219,8 @@ TEST(FrameRoom, is_unlimited_until_a_wave_shows_how_many_bytes_fill_a_list_and_f
   EXPECT_LT(room.bytes(), 2100u);
   room.learn(0.9, 1000);
   EXPECT_EQ(room.bytes(), 1000u);
-  room.learn(0.9, 0);  // nothing was decoded: it shows nothing
-  EXPECT_GT(room.bytes(), 1000u);
+  for (int wave = 0; wave < 10; ++wave) room.learn(0.9, 0);  // nothing was decoded: it shows nothing
+  EXPECT_EQ(room.bytes(), 1000u);
 }
 
 }  // namespace
