@@ -109,6 +109,7 @@ TEST_F(DeviceMemoryTest, small_reads_ask_the_driver_seldom) {
                                 "cuPointerGetAttributes",
                                 "cuCtxPushCurrent",
                                 "cuStreamIsCapturing",
+                                "cuStreamQuery",
                                 "cuEventCreate",
                                 "cuEventRecord",
                                 "cuStreamWaitEvent",
@@ -139,9 +140,10 @@ TEST_F(DeviceMemoryTest, small_reads_ask_the_driver_seldom) {
   end();
   IoPool::process().pause(true);
   auto calls = calls_of(begin);
-  for (const char* name : {"cuPointerGetAttributes", "cuCtxPushCurrent", "cuStreamIsCapturing", "cuEventRecord"})
+  for (const char* name :
+       {"cuPointerGetAttributes", "cuCtxPushCurrent", "cuStreamIsCapturing", "cuStreamQuery", "cuEventRecord"})
     EXPECT_EQ(calls[name], kReads) << name;
-  EXPECT_EQ(calls[""] - calls["cuEventCreate"], 4 * kReads);
+  EXPECT_EQ(calls[""] - calls["cuEventCreate"], 5 * kReads);
   calls = calls_of([&] {
     IoPool::process().pause(false);
     for (const auto& operation : operations) EXPECT_TRUE(operation->wait(std::chrono::minutes(1)));
@@ -149,6 +151,14 @@ TEST_F(DeviceMemoryTest, small_reads_ask_the_driver_seldom) {
   for (const char* name : {"cuStreamWaitEvent", "cuMemcpyAsync", "cuEventRecord"}) EXPECT_EQ(calls[name], 1U) << name;
   EXPECT_EQ(calls["cuPointerGetAttributes"], 0U);
   end();
+  fake.set("idle", 1);  // no work is queued on the stream: nothing is recorded or waited for
+  calls = calls_of([&] {
+    begin();
+    end();
+  });
+  EXPECT_EQ(calls["cuStreamQuery"], kReads);
+  EXPECT_EQ(calls["cuStreamWaitEvent"], 0U);
+  EXPECT_EQ(calls["cuEventRecord"], calls["cuMemcpyAsync"]);  // those after the copies
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.begin() + kReads * kSize, memory.data()));
   IoPool::process().replace_workers();
   StagingPool::process().free_idle();

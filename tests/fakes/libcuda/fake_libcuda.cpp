@@ -473,6 +473,12 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   if (capturing != 0) *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   return CUDA_SUCCESS;
 }
+CUresult cuStreamQuery(CUstream stream) {
+  FAKE_IN_CONTEXT(cuStreamQuery);
+  FAKE_MIND_CAPTURES();
+  FAKE_CHECK(stream);
+  return knob("idle", 0) != 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
 
 CUresult cuEventCreate(CUevent* event, unsigned flags) {
   FAKE_IN_CONTEXT(cuEventCreate);

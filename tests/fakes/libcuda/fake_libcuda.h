@@ -23,7 +23,7 @@ std::uint64_t fake_cuda_calls(const char* name);
 
 // devices, version (of CUDA: 12040), capability (90), pools (0: no memory in the order of streams), init (what cuInit
 // returns), capturing (1: some stream is being captured; 2: and the legacy stream says so), queries (an event is ready
-// when it was asked so often).
+// when it was asked so often), idle (1: no stream has work).
 void fake_cuda_set(const char* what, std::int64_t value);
 
 // Objects alive: device_memory, pinned_memory, streams, events, retains. broken_captures: calls that broke a capture.

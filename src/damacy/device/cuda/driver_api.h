@@ -52,6 +52,7 @@ namespace damacy::cuda {
   CALL(cuStreamDestroy)                    \
   CALL(cuStreamWaitEvent)                  \
   CALL(cuStreamIsCapturing)                \
+  CALL(cuStreamQuery)                      \
   CALL(cuEventCreate)                      \
   CALL(cuEventDestroy)                     \
   CALL(cuEventRecord)                      \

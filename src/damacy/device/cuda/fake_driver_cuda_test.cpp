@@ -175,6 +175,24 @@ TEST_F(CudaTest, events_without_times_are_used_again) {
   device.reset();
 }
 
+TEST_F(CudaTest, the_fence_of_a_stream_without_work_is_no_event) {
+  const auto device = cuda::bind_primary(api, 0);
+  const auto stream = device->make_stream();
+  for (const std::uint64_t handle : {std::uint64_t{0}, std::uint64_t{2}, stream->native_handle()}) {
+    const std::uint64_t recorded = fake.calls("cuEventRecord");
+    fake.set("idle", 1);
+    const auto none = device->try_fence(handle);
+    ASSERT_TRUE(none);
+    EXPECT_TRUE(none->ready());
+    EXPECT_EQ(fake.calls("cuEventRecord"), recorded);
+    fake.set("idle", 0);
+    const auto event = device->try_fence(handle);
+    ASSERT_TRUE(event);
+    EXPECT_NE(event->state(), nullptr);
+    EXPECT_EQ(fake.calls("cuEventRecord"), recorded + 1);
+  }
+}
+
 TEST_F(CudaTest, an_event_that_has_passed_is_not_asked_again_until_it_is_recorded_again) {
   const auto device = cuda::bind_primary(api, 0);
   const auto stream = device->make_stream();
