@@ -20,9 +20,9 @@ namespace {
 
 constexpr auto kIdle = std::chrono::seconds(10);
 constexpr auto kTurn = std::chrono::milliseconds(1);  // a worker stays with one operation that long, if parts are small
-constexpr std::size_t kSmallAtOnce = 16;              // operations
-constexpr std::size_t kSmallBatch = 4;                // operations that may wait for each worker that runs others
-constexpr std::uint64_t kSmallBytes = 256 << 10;      // of them: what is staged stays in a core's cache
+constexpr std::size_t kSmallAtOnce = 16;              // operations; so many may wait for each worker that runs others
+constexpr std::size_t kSmallAtLeast = 4;              // of those that wait: the driver makes one call at a time
+constexpr std::uint64_t kSmallBytes = 1 << 20;        // of them: what is staged stays in a core's cache
 constexpr std::size_t kMostSpare = 1024;              // places in queues, kept for later operations
 constexpr auto kSlow = std::chrono::microseconds(200);  // of one: longer than a read of the page cache takes
 
@@ -129,7 +129,7 @@ bool IoPool::are_soon_taken(const Queue& queue, Waiting::const_iterator first) c
   };
   const auto busy = static_cast<std::size_t>(std::ranges::count_if(
       small_work_, [&](const SmallWork& work) { return work.block_device == queue.block_device; }));
-  if (queue.operations.size() >= kSmallBatch * busy) return false;
+  if (queue.operations.size() >= kSmallAtOnce * busy) return false;
   return std::all_of(first, queue.operations.end(), [&](const auto& operation) DAMACY_REQUIRES(mutex_) {
     return operation->is_small &&
            std::ranges::any_of(small_work_, [&](const SmallWork& work) { return takes(work, *operation); });
@@ -143,9 +143,9 @@ bool IoPool::needs_worker(std::size_t index) const {
   });
 }
 
-std::size_t IoPool::small_share(const Waiting& waiting, std::size_t threads) const {
-  const std::size_t share = waiting.size() / std::max<std::size_t>(threads, 1);
-  return std::clamp<std::size_t>(share, small_is_slow_ ? 1 : kSmallBatch, kSmallAtOnce);
+std::size_t IoPool::small_share(const Waiting& waiting) const {
+  const std::size_t share = waiting.size() / (small_work_.size() + 1);
+  return std::clamp<std::size_t>(share, small_is_slow_ ? 1 : kSmallAtLeast, kSmallAtOnce);
 }
 
 IoPool::SmallParts IoPool::claim_from(Waiting& waiting, Waiting::iterator first, std::size_t index, std::size_t most) {
@@ -164,8 +164,7 @@ IoPool::SmallParts IoPool::claim_from(Waiting& waiting, Waiting::iterator first,
 }
 
 void IoPool::claim_small(Queue& queue, std::size_t index, Work& work) {
-  work.small =
-      claim_from(queue.operations, queue.operations.begin(), index, small_share(queue.operations, indices_.size()));
+  work.small = claim_from(queue.operations, queue.operations.begin(), index, small_share(queue.operations));
   if (!work.small.empty())
     work.small_work = small_work_.insert(small_work_.end(), SmallWork{queue.block_device, index});
 }
@@ -178,7 +177,7 @@ bool IoPool::help(Operation& operation) {
       Waiting& waiting = *operation.place.queue;
       // Reads that wait for storage gain nothing by a batch, and the caller would wait for each of them.
       const bool is_alone = paused_ || small_is_slow_;
-      const std::size_t most = is_alone ? 1 : small_share(waiting, indices_.size() + 1);
+      const std::size_t most = is_alone ? 1 : small_share(waiting);
       parts = claim_from(waiting, operation.place.at, /*index=*/0, most);
     }
   }
