@@ -42,9 +42,8 @@ class NotedObject final : public Object {
     if (!holds) return {};
     return {std::span(bytes_).subspan(offset, bytes), std::make_shared<int>()};
   }
-  void keep_pieces(std::uint64_t offset, std::span<const std::byte> read,
-                   std::span<const StoredPiece>) noexcept override {
-    kept.push_back({offset, offset + read.size()});
+  void keep_piece(std::uint64_t offset, std::span<const std::byte> piece) noexcept override {
+    kept.push_back({offset, offset + piece.size()});
   }
   Nearness nearness(const StoredPiece&) noexcept override { return near; }
   bool forget_piece(const StoredPiece&) noexcept override {
@@ -59,7 +58,7 @@ class NotedObject final : public Object {
 
   std::vector<ByteRange> damaged;
   bool holds = false;           // its bytes are in memory anyway
-  std::vector<ByteRange> kept;  // by keep_pieces()
+  std::vector<ByteRange> kept;  // by keep_piece()
   Nearness near = Nearness::far;
   std::function<void()> during_read;
   ChunkBytes in_store;  // what is read once a piece was forgotten; empty: it keeps nothing

@@ -195,11 +195,8 @@ std::vector<StoredPiece> ChunkRunRead::pieces() const {
 // What was read from far away.
 void ChunkRunRead::keep() noexcept {
   if (run_.nearness != Nearness::wanted) return;
-  for (std::size_t i = 0; i < run_.chunks.size(); ++i) {
-    const ChunkPlace& where = sink_->chunks().where(run_.chunks[i]);
-    const StoredPiece piece{where.offset, where.bytes};
-    object_of(run_.chunks[i])->keep_pieces(where.offset, bytes_of(i), {&piece, 1});
-  }
+  for (std::size_t i = 0; i < run_.chunks.size(); ++i)
+    object_of(run_.chunks[i])->keep_piece(sink_->chunks().where(run_.chunks[i]).offset, bytes_of(i));
 }
 
 std::span<std::byte> ChunkRunRead::memory_of(std::size_t number) const noexcept {

@@ -118,12 +118,10 @@ class CachedObject final : public Object {
     }
   }
 
-  void keep_pieces(std::uint64_t offset, std::span<const std::byte> read,
-                   std::span<const StoredPiece> pieces) noexcept override {
+  void keep_piece(std::uint64_t offset, std::span<const std::byte> piece) noexcept override {
     try {
-      for (const StoredPiece& piece : pieces)
-        shared_->tier->keep(key_of_piece(piece), read.subspan(piece.offset - offset, piece.bytes), record_name_);
-    } catch (const std::bad_alloc&) {  // they are not kept
+      shared_->tier->keep(key_of_piece({offset, piece.size()}), piece, record_name_);
+    } catch (const std::bad_alloc&) {  // it is not kept
     }
   }
 
