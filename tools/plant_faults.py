@@ -19,13 +19,13 @@ FAULTS = [  # name, file in src/damacy, text, and the text that replaces it
     ("placing does not wait for decoding", "wave/wave_runner.cpp", "  main_->wait(wave.decoded);\n", ""),
     (
         "placing a few at a time does not wait for decoding",
-        "wave/wave_runner.cpp",
-        "  repair_->wait(wave.decoded);\n",
+        "wave/direct_writes.cpp",
+        "  stream_->wait(first);\n",
         "",
     ),
     ("placing does not wait for the slot's consumers", "wave/wave_runner.cpp", "main_->wait(last_use);\n", ";\n"),
     ("a share retires before it is placed", "wave/wave_runner.cpp", "      share.done.wait();\n", ""),
-    ("a repair is not waited for", "wave/wave_runner.cpp", "    repair_->record().wait();\n", ""),
+    ("a repair is not waited for", "wave/direct_writes.cpp", "    stream_->record().wait();\n", ""),
     ("a piece goes up before it is read", "wave/wave.cpp", "piece.open > 0 || ", ""),
     ("a piece goes up while it is filled", "wave/wave.cpp", "!piece.full || ", ""),
     ("staging memory is used again before it is up", "wave/wave_runner.cpp", "      piece.ended.wait();\n", ""),
@@ -73,7 +73,7 @@ FAULTS = [  # name, file in src/damacy, text, and the text that replaces it
     ),
     (
         "portions of placements are not waited for",
-        "wave/wave_runner.cpp",
+        "wave/direct_writes.cpp",
         "  pinned.ready().wait();\n",
         "",
     ),
@@ -432,7 +432,7 @@ CACHE_FAULTS = [
         "wave/wave_runner.cpp",
         "if (!up_->copy_many(std::span<const MemoryCopy>(copies).subspan(half.size())) "
         "|| !up_beside_->copy_many(half)) return;",
-        "if (!repair_->copy_many(copies)) return;",
+        "if (!main_->copy_many(copies)) return;",
     ),
     (
         "a chunk is copied to the cache before it is on the device",

@@ -2,7 +2,7 @@
 well. Rows that other files have: faults of single answers, at each request of each kind, `test_fault_table.py`; servers
 that hang, names and addresses `test_fault_ends.py`; redirects `test_http_redirects.py`; certificates `test_tls.py`;
 credentials, regions and clocks `test_s3.py`, `test_credentials_life.py`; dates as versions `test_http.py`; secrets over
-all of them `test_secrets.py`; the disk tier `disk_tier_test.cpp` and `test_disk_kills.py`; stores of Python
+all of them `test_secrets.py`; the disk tier `disk_damage_test.cpp` and `test_disk_kills.py`; stores of Python
 `test_mounted_stores.py`; forks and exits `test_fork_and_exit_states.py`."""
 
 import base64

@@ -38,13 +38,16 @@ class NotedObject final : public Object {
     if (range.end > bytes_.size()) throw Error(Status::io, "the object is too short", "short-read");
     std::memcpy(dst.data(), bytes_.data() + offset, dst.size());
   }
+  void read_pieces(std::uint64_t offset, std::span<std::byte> dst, std::span<const StoredPiece> pieces) override {
+    for (const StoredPiece& piece : pieces) near_pieces.push_back({piece.offset, piece.offset + piece.bytes});
+    read_exact(offset, dst);
+  }
   HeldBytes held(std::uint64_t offset, std::uint64_t bytes) override {
     if (!holds) return {};
     return {std::span(bytes_).subspan(offset, bytes), std::make_shared<int>()};
   }
-  void keep_pieces(std::uint64_t offset, std::span<const std::byte> read,
-                   std::span<const StoredPiece>) noexcept override {
-    kept.push_back({offset, offset + read.size()});
+  void keep_piece(std::uint64_t offset, std::span<const std::byte> piece) noexcept override {
+    kept.push_back({offset, offset + piece.size()});
   }
   Nearness nearness(const StoredPiece&) noexcept override { return near; }
   bool forget_piece(const StoredPiece&) noexcept override {
@@ -58,8 +61,9 @@ class NotedObject final : public Object {
   }
 
   std::vector<ByteRange> damaged;
-  bool holds = false;           // its bytes are in memory anyway
-  std::vector<ByteRange> kept;  // by keep_pieces()
+  bool holds = false;                  // its bytes are in memory anyway
+  std::vector<ByteRange> kept;         // by keep_piece()
+  std::vector<ByteRange> near_pieces;  // of read_pieces()
   Nearness near = Nearness::far;
   std::function<void()> during_read;
   ChunkBytes in_store;  // what is read once a piece was forgotten; empty: it keeps nothing
@@ -287,7 +291,7 @@ inline void serve(Request& request, std::size_t thread = 0, const std::stop_toke
   const auto failure = failure_of([&] {
     part = request.prepare(thread, stop);
     if (part.dst.empty()) return;
-    request.while_wanted([&] { part.object->read_pieces(part.offset, part.dst, part.pieces); });
+    request.while_wanted([&] { part.object->read_exact(part.offset, part.dst); });
   });
   request.complete(thread, part, failure ? &*failure : nullptr);
 }

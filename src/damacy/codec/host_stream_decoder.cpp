@@ -49,18 +49,20 @@ class HostFrameList final : public FrameList {
     return most_ == 0 ? 1 : static_cast<double>(frames_.size()) / most_;
   }
   std::uint32_t most_frames() const override { return most_; }
-  // What follows is called by one thread, when no add() runs.
-  std::uint32_t count() const override DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+  std::uint32_t count() const override {
+    const Lock lock(mutex_);
     return static_cast<std::uint32_t>(frames_.size());
   }
-  std::uint64_t image_bytes() const override DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-    return frames_.size() * sizeof(GpuFrame);
-  }
+  std::uint64_t image_bytes() const override { return count() * sizeof(GpuFrame); }
   std::uint64_t scratch_bytes() const override { return 0; }
-  void write_image(std::span<std::byte> image) const override DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-    if (!frames_.empty()) std::memcpy(image.data(), frames_.data(), image_bytes());
+  void write_image(std::span<std::byte> image) const override {
+    const Lock lock(mutex_);
+    std::ranges::copy(std::as_bytes(std::span(frames_)), image.begin());
   }
-  void clear() override DAMACY_NO_THREAD_SAFETY_ANALYSIS { frames_.clear(); }
+  void clear() override {
+    const Lock lock(mutex_);
+    frames_.clear();
+  }
 
  private:
   const std::uint32_t most_;

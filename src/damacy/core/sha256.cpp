@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "damacy/core/checked.h"
+
 namespace damacy {
 namespace {
 
@@ -45,16 +47,17 @@ void add_block(State& state, const char* block) {
 
 }  // namespace
 
-Sha256 sha256(std::string_view message) {
+Sha256 sha256(std::string_view message) noexcept {
   State state{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::size_t done = 0;
   for (; message.size() - done >= kBlockBytes; done += kBlockBytes) add_block(state, message.data() + done);
-  std::string end(message.substr(done));  // the rest, a one bit, zeros, and the number of bits
-  end += '\x80';
-  while (end.size() % kBlockBytes != kBlockBytes - 8) end += '\0';
-  const std::uint64_t bits = std::uint64_t{message.size()} * 8;
-  for (int shift = 56; shift >= 0; shift -= 8) end += static_cast<char>(bits >> shift & 0xff);
-  for (std::size_t at = 0; at < end.size(); at += kBlockBytes) add_block(state, end.data() + at);
+  std::array<char, 2 * kBlockBytes> end{};  // the rest, a one bit, zeros, and the number of bits
+  const std::size_t rest = message.copy(end.data(), kBlockBytes, done);
+  end[rest] = '\x80';
+  const std::size_t size = round_up(rest + 1 + sizeof(std::uint64_t), kBlockBytes);
+  std::uint64_t bits = std::uint64_t{message.size()} * 8;
+  for (std::size_t at = size; bits != 0; bits >>= 8) end[--at] = static_cast<char>(bits & 0xff);
+  for (std::size_t at = 0; at < size; at += kBlockBytes) add_block(state, end.data() + at);
   Sha256 out;
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] = static_cast<std::uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)) & 0xff);

@@ -11,7 +11,7 @@ namespace damacy {
 
 using Sha256 = std::array<std::uint8_t, 32>;
 
-[[nodiscard]] Sha256 sha256(std::string_view message);
+[[nodiscard]] Sha256 sha256(std::string_view message) noexcept;
 [[nodiscard]] Sha256 hmac_sha256(std::string_view key, std::string_view message);
 
 [[nodiscard]] std::string hex(const Sha256& digest);  // lower case

@@ -178,28 +178,27 @@ Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
     if (!apart_) throw;
   }
   watch_ = {};
-  return {object, run_.offset, buffer_.bytes,
-          run_.nearness == Nearness::near && !apart_ ? pieces() : std::vector<StoredPiece>()};
+  if (run_.nearness == Nearness::near) return {object, run_.offset, {}};
+  return {object, run_.offset, buffer_.bytes};
 }
 
-std::vector<StoredPiece> ChunkRunRead::pieces() const {
+// Chunks that are near, of one object.
+void ChunkRunRead::read_pieces(const Part& part) {
+  const TraceRange stage("damacy read");
   std::vector<StoredPiece> pieces;
   pieces.reserve(run_.chunks.size());
   for (const std::uint32_t chunk : run_.chunks) {
     const ChunkPlace& where = sink_->chunks().where(chunk);
     pieces.push_back({where.offset, where.bytes});
   }
-  return pieces;
+  while_wanted([&] { part.object->read_pieces(part.offset, buffer_.bytes, pieces); });
 }
 
 // What was read from far away.
 void ChunkRunRead::keep() noexcept {
   if (run_.nearness != Nearness::wanted) return;
-  for (std::size_t i = 0; i < run_.chunks.size(); ++i) {
-    const ChunkPlace& where = sink_->chunks().where(run_.chunks[i]);
-    const StoredPiece piece{where.offset, where.bytes};
-    object_of(run_.chunks[i])->keep_pieces(where.offset, bytes_of(i), {&piece, 1});
-  }
+  for (std::size_t i = 0; i < run_.chunks.size(); ++i)
+    object_of(run_.chunks[i])->keep_piece(sink_->chunks().where(run_.chunks[i]).offset, bytes_of(i));
 }
 
 std::span<std::byte> ChunkRunRead::memory_of(std::size_t number) const noexcept {
@@ -226,6 +225,8 @@ void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* f
     read_one_by_one(thread, part, *failure);
     return read_.end();
   }
+  if (run_.nearness == Nearness::near)
+    if (const auto failed = failure_of([&] { read_pieces(part); })) return complete(thread, part, &*failed);
   std::uint64_t wanted = 0;
   for (const std::uint32_t chunk : run_.chunks) wanted += chunks.where(chunk).bytes;
   count_read(chunks.board(), watch_.elapsed(), run_.nearness == Nearness::near ? wanted : run_.bytes, wanted);

@@ -87,7 +87,7 @@ class ChunkRunRead final : public Request {
   const std::shared_ptr<Object>& object_of(std::uint32_t chunk) const { return sink_->chunks().object_with(chunk); }
   std::span<std::byte> memory_of(std::size_t number) const noexcept;  // of a chunk of the run
   std::span<const std::byte> bytes_of(std::size_t number) const noexcept;
-  std::vector<StoredPiece> pieces() const;
+  void read_pieces(const Part& part);
   void keep() noexcept;
 
   Task<Job> task_;  // ends after all below

@@ -219,6 +219,24 @@ TEST_F(ReadsTest, a_sink_that_wants_its_buffer_gets_it_although_the_bytes_are_in
   EXPECT_EQ(sink->asked.size(), 1u);
 }
 
+TEST_F(ReadsTest, near_chunks_are_read_together_by_their_places_and_not_offered_again) {
+  want_three();
+  read_run(Nearness::near);
+  EXPECT_EQ(wanted->object().near_pieces, (Ranges{{100, 1100}, {1200, 2200}, {2300, 3300}}));
+  EXPECT_EQ(read().size(), 1u);
+  EXPECT_EQ(taken(), (std::vector<std::size_t>{0, 1, 2}));
+  EXPECT_TRUE(wanted->object().kept.empty());
+}
+
+TEST_F(ReadsTest, of_near_chunks_only_those_that_cannot_be_read_fail) {
+  want_three();
+  wanted->object().damaged = {{1300, 1301}};
+  read_run(Nearness::near);
+  EXPECT_EQ(taken(), (std::vector<std::size_t>{0, 2}));
+  ASSERT_EQ(sink->failed.size(), 1u);
+  EXPECT_EQ(sink->failed[0].first, 1u);
+}
+
 TEST_F(ReadsTest, only_what_a_cache_wants_is_offered_to_it_chunk_by_chunk) {
   want_three();
   read_run(Nearness::wanted);

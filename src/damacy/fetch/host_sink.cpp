@@ -121,8 +121,7 @@ bool HostSink::take(std::size_t thread, std::size_t chunk, std::span<const std::
 bool HostSink::read_again(const ReadChunk& read, std::vector<ChunkConsumer>& joined) {
   const ChunkPlace& where = chunks_->where(read.chunk);
   Object& object = *chunks_->object_with(read.chunk);
-  const StoredPiece piece{where.offset, where.bytes};
-  if (!object.forget_piece(piece)) return false;
+  if (!object.forget_piece({where.offset, where.bytes})) return false;
   const auto failure = failure_of([&] {
     std::vector<std::byte> packed(where.bytes);
     {
@@ -136,7 +135,7 @@ bool HostSink::read_again(const ReadChunk& read, std::vector<ChunkConsumer>& joi
     ReadChunk again = read;
     again.packed = packed;
     static_cast<void>(decode_and_place(again, joined, [] { return true; }));
-    object.keep_pieces(where.offset, packed, {&piece, 1});
+    object.keep_piece(where.offset, packed);
   });
   if (joined.empty()) joined = take_back(read.chunk);
   return !failure;

@@ -41,8 +41,7 @@ class Sent {
       landed_->wait_for(kLook);
     }
     read_->finish();
-    const StoredPiece piece{offset_, to_.size()};
-    if (nearness_ == Nearness::wanted) object_->keep_pieces(offset_, to_, {&piece, 1});
+    if (nearness_ == Nearness::wanted) object_->keep_piece(offset_, to_);
   }
 
  private:

@@ -56,7 +56,10 @@ class SelectionJob final : public Job, public Destination {
   void check_wanted() const;  // throws when it is cancelled, or has failed already
   void fail(const Error& error) noexcept;
   // After the end.
-  const std::optional<Error>& failure() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return failure_; }
+  std::optional<Error> failure() const noexcept {
+    const Lock lock(mutex_);
+    return failure_;
+  }
 
   std::span<const Event> claim() override { return request.after; }
   // Begins up to 255 bytes before `out`, to be aligned; only `out` is written.
@@ -80,7 +83,7 @@ class SelectionJob final : public Job, public Destination {
   std::function<void()> ended_;
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> failed_{false};
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::optional<Error> failure_ DAMACY_GUARDED_BY(mutex_);
 };
 

@@ -25,7 +25,7 @@ class SelectionRead {
   void cancel() noexcept { job_->cancel(); }
 
   // After it ended:
-  const std::optional<Error>& failure() const noexcept { return job_->failure(); }
+  std::optional<Error> failure() const noexcept { return job_->failure(); }
   const std::vector<std::uint8_t>& missing() const noexcept { return job_->missing; }  // by item: no such object
 
  private:

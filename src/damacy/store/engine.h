@@ -9,7 +9,6 @@
 #include <memory>
 #include <span>
 #include <stop_token>
-#include <vector>
 
 #include "damacy/core/clock.h"
 #include "damacy/core/error.h"
@@ -23,7 +22,6 @@ struct Part {
   std::shared_ptr<Object> object;
   std::uint64_t offset = 0;
   std::span<std::byte> dst;
-  std::vector<StoredPiece> pieces = {};  // not empty: only these are needed, and are probably near
 };
 
 // A read with its completion. prepare() and complete() run on one engine thread, one after the other, so complete()

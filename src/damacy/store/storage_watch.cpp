@@ -25,9 +25,8 @@ class WatchedObject final : public Object {
     StorageWatch::operation("read", *store_, key_, [&] { object_->read_pieces(offset, dst, pieces); });
   }
   Nearness nearness(const StoredPiece& piece) noexcept override { return object_->nearness(piece); }
-  void keep_pieces(std::uint64_t offset, std::span<const std::byte> read,
-                   std::span<const StoredPiece> pieces) noexcept override {
-    object_->keep_pieces(offset, read, pieces);
+  void keep_piece(std::uint64_t offset, std::span<const std::byte> piece) noexcept override {
+    object_->keep_piece(offset, piece);
   }
   bool forget_piece(const StoredPiece& piece) noexcept override { return object_->forget_piece(piece); }
   std::string version() const override { return object_->version(); }

@@ -39,7 +39,7 @@ struct StoredPiece {
 // Where a piece of an object may be read.
 enum class Nearness {
   far,     // in the store
-  wanted,  // in the store; keep_pieces() would keep it
+  wanted,  // in the store; keep_piece() would keep it
   near,    // read_pieces() probably asks no other machine for it
 };
 
@@ -98,10 +98,9 @@ class Object {
     const StoredPiece piece{offset, dst.size()};
     read_pieces(offset, dst, {&piece, 1});
   }
-  // `read` is what read_exact() read from `offset`. Does not wait.
-  virtual void keep_pieces(std::uint64_t offset, std::span<const std::byte> read,
-                           std::span<const StoredPiece> pieces) noexcept {
-    static_cast<void>(offset), static_cast<void>(read), static_cast<void>(pieces);
+  // `piece` is what read_exact() read of one from `offset`. Does not wait.
+  virtual void keep_piece(std::uint64_t offset, std::span<const std::byte> piece) noexcept {
+    static_cast<void>(offset), static_cast<void>(piece);
   }
   // What was read of the piece is not what it should be: a cache keeps it no longer. True: one had it, or would have;
   // read_exact() may find other bytes.

@@ -235,7 +235,10 @@ class ThreadEngine final : public Engine {
         clock_(std::move(clock)),
         shared_(std::make_shared<Shared>(count_, std::max<std::size_t>(readers, 1))) {
     workers_.reserve(count_ + 1);
-    const OnFailure undo([this]() DAMACY_NO_THREAD_SAFETY_ANALYSIS { end(); });  // no other thread knows this yet
+    const OnFailure undo([this] {
+      const Lock lock(workers_mutex_);
+      end();
+    });
     try {
       for (std::size_t i = 0; i < count_; ++i) workers_.push_back(start(i, /*is_sender=*/false));
     } catch (const std::system_error& error) {

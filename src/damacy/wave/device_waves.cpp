@@ -171,7 +171,7 @@ class StreamEngine final : public BatchEngine {
   void flush() override { waves_.seal(); }
   void finish() noexcept override { waves_.finish(); }
   bool runs_ahead() const override { return true; }
-  RowWriter& rows() override { return waves_.runner(); }
+  RowWriter& rows() override { return waves_.runner().rows(); }
   std::uint64_t ready_stream() const override { return waves_.runner().native_handle(); }
 
   AtOnce at_once() const override {

@@ -1,24 +1,16 @@
 #include "damacy/wave/wave_runner.h"
 
 #include <algorithm>
-#include <cstring>
-#include <exception>
 #include <vector>
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/on_failure.h"
-#include "damacy/wave/stage_chunk.h"
-#include "damacy/zarr/decode_error.h"
 
 namespace damacy {
 namespace {
 
 constexpr std::size_t kAligned = 256;
-constexpr std::size_t kRepairImage = WaveSizes::kRepairImage;
-constexpr std::size_t kRepairFill = WaveSizes::kRepairFill;
-static_assert(kRepairFill == kAligned);
-
 // Where the image of a wave's frames, its status words and the images of its placements lie in one piece of memory; on
 // the device its decoder's scratch comes behind them.
 struct ImageLayout {
@@ -74,17 +66,6 @@ ImageLayout take_images(Wave& wave, const Copier& copier, const WaveRunner::Memo
   return at;
 }
 
-void wait_for_all(Stream& stream) noexcept {
-  try {
-    stream.record().wait();
-  } catch (...) {  // the device is lost: it uses nothing
-  }
-}
-
-std::span<const std::byte> encoded_bytes_of(const Wave& wave, const StagedChunk& chunk) {
-  return {reinterpret_cast<const std::byte*>(wave.source_address(chunk.staged_at)), chunk.staged_bytes};
-}
-
 std::vector<MemoryCopy> copies_of(const PlacementList& list) {
   std::vector<MemoryCopy> copies;
   copies.reserve(list.size());
@@ -92,10 +73,6 @@ std::vector<MemoryCopy> copies_of(const PlacementList& list) {
     copies.push_back({{reinterpret_cast<std::byte*>(one.dst), one.layout.chunk_bytes},
                       {reinterpret_cast<const std::byte*>(one.src), one.layout.chunk_bytes}});
   return copies;
-}
-
-std::uint64_t address_of(const Destination& destination) {
-  return reinterpret_cast<std::uint64_t>(destination.memory().data());
 }
 
 }  // namespace
@@ -110,9 +87,7 @@ WaveRunner::WaveRunner(std::shared_ptr<Device> device, StreamDecoder& decoder, C
       up_(device_->make_stream()),
       up_beside_(device_->make_stream()),
       main_(device_->make_stream()),
-      repair_(device_->make_stream()),
-      repair_pinned_(device_->pinned_memory(), kRepairImage + kRepairFill),
-      repair_device_(device_->device_memory(), kRepairImage + kRepairFill) {
+      direct_(*device_, copier_, memory_.packed, memory_.decoded) {
   for (auto& stream : decode_) stream = device_->make_stream();
   const OnFailure undo([this] { finish(); });
   uploader_ = Thread("damacy-upload", [this] { upload_all(); });
@@ -211,7 +186,7 @@ void WaveRunner::retire_all() {
     }
     if (const auto& failure = wave->failure ? wave->failure : share.failure) {
       wait_enqueued();
-      wait_repairs();
+      direct_.wait();
       fail(*wave, share, *failure);
     }
     close(*wave, share);
@@ -278,10 +253,7 @@ void WaveRunner::bring_by_copies(Wave& wave) {
 // Drivers that have no copies of many pieces. Without an image the copies are made now, a few at a time.
 void WaveRunner::bring_by_kernels(Wave& wave) {
   if (wave.to_source.list.size() == 0) return;
-  if (wave.to_source.image.empty()) {
-    const Lock lock(repair_mutex_);
-    place_now(wave.to_source.list);
-  }
+  if (wave.to_source.image.empty()) direct_.place(wave.to_source.list, {});
   copy_encoded(*up_, wave.to_source);
   wave.brought = up_->record(true);
 }
@@ -290,7 +262,8 @@ void WaveRunner::bring_by_kernels(Wave& wave) {
 void WaveRunner::place(Wave& wave, WaveShare& share) {
   const std::span<const Event> ready = share.to->claim();
   share.placements.rebase(address_of(*share.to));
-  if (share.few_at_a_time) return place_few_at_a_time(wave, share);
+  if (share.few_at_a_time)  // thousands of rows may want the same chunks
+    return direct_.place(share.placements, wave.decoded, ready);
   main_->wait(wave.decoded);
   for (const Event& last_use : ready) main_->wait(last_use);
   share.began = main_->record(true);
@@ -300,14 +273,6 @@ void WaveRunner::place(Wave& wave, WaveShare& share) {
     copier_.enqueue(*main_, share.placements, share.image);
   }
   share.done = main_->record(true);
-}
-
-// Thousands of rows may want the same chunks.
-void WaveRunner::place_few_at_a_time(const Wave& wave, const WaveShare& share) {
-  const Lock lock(repair_mutex_);
-  repair_->wait(wave.decoded);
-  for (const Event& last_use : share.to->claim()) repair_->wait(last_use);
-  place_now(share.placements);
 }
 
 void WaveRunner::retire(Wave& wave, WaveShare& share) {
@@ -373,79 +338,10 @@ void WaveRunner::publish(Wave& wave, const WaveShare& share) noexcept {
 
 // An error of one chunk does not affect the others.
 void WaveRunner::redo(Wave& wave, StagedChunk& chunk) noexcept {
-  const auto failure = failure_of([&] { decode_on_host(wave, chunk); });
+  const auto failure = failure_of([&] { direct_.decode_on_host(wave, chunk); });
   if (!failure) return;
   chunk.failed = true;
   chunk.chunks->fail_chunk(chunk.chunk, *failure);
-}
-
-void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {
-  const std::uint64_t encoded = chunk.blocks ? chunk.blocks->encoded_size : chunk.staged_bytes;
-  const Arena::Piece packed = memory_.packed.take(std::max<std::uint64_t>(encoded, 1), {});
-  const Arena::Piece decoded = memory_.decoded.take(chunk.chunks->metadata_of(chunk.chunk).chunk_bytes(), {});
-  const auto failure = failure_of([&] { repair(wave, chunk, packed.bytes().first(encoded), decoded.bytes()); });
-  if (!failure) return;
-  wait_repairs();  // before the memory is lent again
-  throw *failure;
-}
-
-void WaveRunner::repair(Wave& wave, StagedChunk& chunk, std::span<std::byte> encoded, std::span<std::byte> decoded) {
-  const ArrayMetadata& metadata = chunk.chunks->metadata_of(chunk.chunk);
-  {
-    const Lock lock(repair_mutex_);
-    repair_->copy(encoded.first(chunk.staged_bytes), encoded_bytes_of(wave, chunk));
-    repair_->record().wait();
-  }
-  const std::vector<ByteRange> needed = chunk.chunks->needed_bytes(chunk.chunk);
-  if (chunk.blocks) chunk.blocks->spread(encoded);
-  const DecodeResult result =
-      chunk.blocks ? metadata.codecs.decode_partial(encoded, chunk.blocks->available(), decoded, needed, context_)
-                   : metadata.codecs.decode(encoded, decoded, needed, context_);
-  if (!result.ok()) throw decode_error(result);
-  PlacementList all;
-  ChunkLayout layout;
-  layout.chunk_bytes = metadata.chunk_bytes();
-  const Lock lock(repair_mutex_);
-  for_decoded_parts(chunk, [&](ByteRange range, std::uint64_t at) DAMACY_REQUIRES(repair_mutex_) {
-    repair_->copy(wave.slot().destination.bytes().subspan(at, range.size()),
-                  decoded.subspan(range.begin, range.size()));
-  });
-  repair_->record().wait();
-  add_decoded_placements(all, wave, chunk, layout);
-  all.rebase(address_of(*chunk.share->to));
-  place_now(all);
-}
-
-void WaveRunner::place_now(const PlacementList& all) {
-  FencedMemory pinned(repair_pinned_.bytes().first(kRepairImage));
-  enqueue_in_portions(copier_, *repair_, all, pinned, repair_device_.bytes());
-  pinned.ready().wait();
-}
-
-// No other thread waits for these two, and the slot may be used again.
-void WaveRunner::fill_part(BatchJob& job, std::size_t part) {
-  const ArrayMetadata& metadata = job.parts()[part].array->metadata();
-  const Lock lock(repair_mutex_);
-  const OnFailure drains([&repair = *repair_] { wait_for_all(repair); });
-  const std::span<std::byte> fill = repair_device_.bytes().subspan(kRepairImage, sizeof metadata.fill);
-  std::memcpy(repair_pinned_.data() + kRepairImage, metadata.fill.data(), sizeof metadata.fill);
-  for (const Event& last_use : job.claim()) repair_->wait(last_use);
-  repair_->copy(fill, repair_pinned_.bytes().subspan(kRepairImage, sizeof metadata.fill));
-  repair_->record().wait();
-  PlacementList list;
-  ChunkLayout layout;
-  layout.chunk_bytes = size_of(metadata.dtype);
-  job.for_fill(part,
-               [&](const BlockCopy& copy) { list.add(copy, reinterpret_cast<std::uint64_t>(fill.data()), 0, layout); });
-  list.rebase(address_of(job));
-  place_now(list);
-}
-
-void WaveRunner::copy_now(std::span<std::byte> to, std::span<const std::byte> from) {
-  const Lock lock(repair_mutex_);
-  const OnFailure drains([&repair = *repair_] { wait_for_all(repair); });
-  repair_->copy(to, from);
-  repair_->record().wait();
 }
 
 // A failed wave: its memory may still be in use by enqueued work that has no event.
@@ -454,12 +350,6 @@ void WaveRunner::wait_enqueued() noexcept {
   wait_for_all(*up_beside_);
   for (const auto& stream : decode_) wait_for_all(*stream);
   wait_for_all(*main_);
-}
-
-// The same for a failed repair, and for its destination.
-void WaveRunner::wait_repairs() noexcept {
-  const Lock lock(repair_mutex_);
-  wait_for_all(*repair_);
 }
 
 void WaveRunner::fail(Wave& wave, const WaveShare& share, const Error& why) noexcept {

@@ -8,19 +8,18 @@
 #include <atomic>
 #include <memory>
 
-#include "damacy/batch/batch_engine.h"
 #include "damacy/batch/memory_plan.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
 #include "damacy/core/channel.h"
-#include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
 #include "damacy/device/device.h"
+#include "damacy/wave/direct_writes.h"
 #include "damacy/wave/wave.h"
 
 namespace damacy {
 
-class WaveRunner final : public RowWriter, public WaveWatcher {
+class WaveRunner final : public WaveWatcher {
  public:
   static constexpr std::size_t kDecodesAtOnce = WaveSizes::kDecodesAtOnce;
   struct Memory {
@@ -34,16 +33,13 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
 
   void piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept override;
   void wave_written(const std::shared_ptr<Wave>& wave) noexcept override;
-  void copy_now(std::span<std::byte> to, std::span<const std::byte> from) override;
+  void copy_now(std::span<std::byte> to, std::span<const std::byte> from) override { direct_.copy(to, from); }
   // Finishes all waves, then ends the threads. Idempotent.
   void finish();
   std::uint64_t retired() const noexcept { return retired_; }  // waves so far
 
   std::uint64_t native_handle() const noexcept { return main_->native_handle(); }
-
-  // Write a batch that no wave writes any more. Any thread; complete on return.
-  void fill_part(BatchJob& job, std::size_t part) override;
-  void move_row(std::span<std::byte> to, std::span<const std::byte> from) override { copy_now(to, from); }
+  RowWriter& rows() noexcept { return direct_; }
 
  private:
   void upload_all();
@@ -61,17 +57,10 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void bring_by_kernels(Wave& wave);
   static void publish(Wave& wave, const WaveShare& share) noexcept;
   void place(Wave& wave, WaveShare& share);
-  void place_few_at_a_time(const Wave& wave, const WaveShare& share);
   void retire(Wave& wave, WaveShare& share);
   static void fail_overwritten(Wave& wave, const WaveShare& share) noexcept;
   void redo(Wave& wave, StagedChunk& chunk) noexcept;
-  void decode_on_host(Wave& wave, StagedChunk& chunk);
-  void repair(Wave& wave, StagedChunk& chunk, std::span<std::byte> encoded, std::span<std::byte> decoded);
-  // Runs placements by themselves, a few at a time, and waits for them. What they read is the caller's until then: so
-  // the lock, too.
-  void place_now(const PlacementList& all) DAMACY_REQUIRES(repair_mutex_);
   void wait_enqueued() noexcept;
-  void wait_repairs() noexcept;
   static void fail(Wave& wave, const WaveShare& share, const Error& why) noexcept;
   void close(Wave& wave, WaveShare& share) noexcept;
 
@@ -95,11 +84,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   std::uint64_t next_ = 0;        // the number of the wave to decode next
   std::unique_ptr<Stream> main_;  // the placing thread's
 
-  Mutex repair_mutex_;  // guards what follows
-  std::unique_ptr<Stream> repair_ DAMACY_GUARDED_BY(repair_mutex_);
-  HostBuffer repair_pinned_ DAMACY_GUARDED_BY(repair_mutex_);
-  HostBuffer repair_device_ DAMACY_GUARDED_BY(repair_mutex_);
-  DecodeContext context_;  // of the retiring thread
+  DirectWrites direct_;
 
   Thread uploader_;
   Thread freer_;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <optional>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace {
 constexpr std::size_t kKnownObjects = 16'384;  // of an immutable store
 constexpr std::size_t kMostVersion = 4096;     // bytes
 
-ChunkKey key_of(std::string_view text) {
+ChunkKey key_of(std::string_view text) noexcept {
   const Sha256 digest = sha256(text);
   ChunkKey key;
   std::memcpy(key.words.data(), digest.data(), sizeof key.words);
@@ -48,6 +49,13 @@ struct Shared {
   std::string identity;
 };
 
+// What a piece is hashed by, as it lies in memory.
+struct PieceName {
+  Sha256 object;
+  StoredPiece piece;
+};
+static_assert(std::has_unique_object_representations_v<PieceName>);
+
 class CachedObject final : public Object {
  public:
   // Without `remote`, which only an immutable store may do, the object is opened when it is needed.
@@ -57,11 +65,10 @@ class CachedObject final : public Object {
         key_(std::move(key)),
         version_(version.text),
         record_name_(record_name(shared_->remote->name(), key_)),
+        name_(sha256(formatted("{}/{}\0{}", shared_->identity, key_, version.packed()))),
         remote_(std::move(remote)) {
-    const Sha256 digest = sha256(formatted("{}/{}\0{}", shared_->identity, key_, version.packed()));
-    name_.assign(reinterpret_cast<const char*>(digest.data()), digest.size());
-    std::memcpy(&stamp_.device, digest.data(), sizeof stamp_.device);
-    std::memcpy(&stamp_.inode, digest.data() + sizeof stamp_.device, sizeof stamp_.inode);
+    std::memcpy(&stamp_.device, name_.data(), sizeof stamp_.device);
+    std::memcpy(&stamp_.inode, name_.data() + sizeof stamp_.device, sizeof stamp_.inode);
     stamp_.size = version.size;
     // An object without a version is handed out bare until it has one. Its stamp must not differ then: it is the
     // object's own. An object that never changes may be opened without its remote one, and always has a version.
@@ -94,12 +101,8 @@ class CachedObject final : public Object {
   }
 
   Nearness nearness(const StoredPiece& piece) noexcept override {
-    try {
-      if (shared_->tier->find(key_of_piece(piece), piece.bytes)) return Nearness::near;
-      return shared_->tier->has_room_for(piece.bytes) ? Nearness::wanted : Nearness::far;
-    } catch (const std::bad_alloc&) {
-      return Nearness::far;
-    }
+    if (shared_->tier->find(key_of_piece(piece), piece.bytes)) return Nearness::near;
+    return shared_->tier->has_room_for(piece.bytes) ? Nearness::wanted : Nearness::far;
   }
 
   void read_pieces(std::uint64_t offset, std::span<std::byte> dst, std::span<const StoredPiece> pieces) override {
@@ -118,31 +121,20 @@ class CachedObject final : public Object {
     }
   }
 
-  void keep_pieces(std::uint64_t offset, std::span<const std::byte> read,
-                   std::span<const StoredPiece> pieces) noexcept override {
-    try {
-      for (const StoredPiece& piece : pieces)
-        shared_->tier->keep(key_of_piece(piece), read.subspan(piece.offset - offset, piece.bytes), record_name_);
-    } catch (const std::bad_alloc&) {  // they are not kept
-    }
+  void keep_piece(std::uint64_t offset, std::span<const std::byte> piece) noexcept override {
+    shared_->tier->keep(key_of_piece({offset, piece.size()}), piece, record_name_);
   }
 
   bool forget_piece(const StoredPiece& piece) noexcept override {
-    try {
-      const auto opened = opened_remote();  // its first bytes may be kept in memory
-      const bool was_held = opened && opened->forget_piece(piece);
-      return shared_->tier->forget(key_of_piece(piece)) || was_held;
-    } catch (const std::bad_alloc&) {
-      return false;
-    }
+    const auto opened = opened_remote();  // its first bytes may be kept in memory
+    const bool was_held = opened && opened->forget_piece(piece);
+    return shared_->tier->forget(key_of_piece(piece)) || was_held;
   }
 
  private:
-  ChunkKey key_of_piece(const StoredPiece& piece) const {
-    std::string name = name_;
-    for (const std::uint64_t number : {piece.offset, piece.bytes})
-      name.append(reinterpret_cast<const char*>(&number), sizeof number);
-    return key_of(name);
+  ChunkKey key_of_piece(const StoredPiece& piece) const noexcept {
+    const PieceName name{name_, piece};
+    return key_of({reinterpret_cast<const char*>(&name), sizeof name});
   }
 
   std::shared_ptr<Object> opened_remote() const {
@@ -165,7 +157,7 @@ class CachedObject final : public Object {
 
   const std::shared_ptr<const Shared> shared_;
   const std::string key_, version_, record_name_;
-  std::string name_;  // a hash of what the object and its version are
+  const Sha256 name_;  // of the object and its version
   Stamp stamp_;
   mutable Mutex mutex_;
   std::shared_ptr<Object> remote_ DAMACY_GUARDED_BY(mutex_);

@@ -44,8 +44,7 @@ TEST(CachedStore, keeps_a_piece_under_the_key_that_earlier_releases_gave_it) {
   CachedFixture fixture;
   fixture.put("a", "0123456789");
   const auto object = fixture.store().open("a");
-  const StoredPiece piece{2, 5};
-  object->keep_pieces(0, std::as_bytes(std::span(std::string_view("0123456789"))), {&piece, 1});
+  object->keep_piece(2, std::as_bytes(std::span(std::string_view("23456"))));
   ASSERT_TRUE(fixture.tier().wait_written(std::chrono::seconds(60)));
 
   const Sha256 name = sha256(fixture.store().identity() + "/a" + '\0' + "10\n" + object->version());

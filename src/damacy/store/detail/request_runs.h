@@ -45,12 +45,7 @@ inline void run(Request& request, std::size_t thread, std::stop_token stop) noex
       part = request.prepare(thread, stop);
       if (part.dst.empty()) return;
       const TraceRange stage("damacy read");
-      request.while_wanted([&part] {
-        if (part.pieces.empty())
-          part.object->read_exact(part.offset, part.dst);
-        else
-          part.object->read_pieces(part.offset, part.dst, part.pieces);
-      });
+      request.while_wanted([&part] { part.object->read_exact(part.offset, part.dst); });
     });
     request.complete(thread, part, failure ? &*failure : nullptr);
   } catch (const Abandoned&) {
