@@ -164,14 +164,13 @@ void Wave::own_frames(std::span<const OwnedFrames> all) {
   std::uint64_t described = 0;
   std::uint32_t end = 0;
   for (const OwnedFrames& one : all) {
-    bool is_whole = true;
+    std::uint64_t in_list = 0;
     for (const std::uint32_t frame : one.frames) {
-      if (frame == FrameList::kHost)
-        is_whole = false;
-      else
-        end = std::max(end, frame + 1);
+      if (frame == FrameList::kHost) continue;
+      ++in_list;
+      end = std::max(end, frame + 1);
     }
-    if (is_whole) described += padded(one.chunk->decoded_bytes());
+    if (in_list > 0) described += padded(one.chunk->decoded_bytes()) * in_list / one.frames.size();
   }
   const Lock lock(mutex_);
   slot().described_bytes += described;

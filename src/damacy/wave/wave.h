@@ -35,7 +35,7 @@ struct WaveSlot {
   HostBuffer source;       // on the device: encoded chunks, and crops that the host decoded; padded by kAlignment
   HostBuffer destination;  // on the device: decoded chunks
   std::unique_ptr<FrameList> frames;
-  std::uint64_t described_bytes = 0;  // decoded: of the chunks that have all their frames in the list
+  std::uint64_t described_bytes = 0;  // decoded: of what has its frames in the list
 };
 
 struct WaveShare;

@@ -89,5 +89,17 @@ TEST_F(WaveTest, a_piece_is_smaller_than_usual_where_stranded_ones_leave_no_room
   EXPECT_EQ(wave->stage(1000).memory().size(), 1000u);
 }
 
+// Readers add frames in turn, so that a full list may have some of each chunk, and all of none.
+TEST_F(WaveTest, a_list_says_how_many_bytes_fill_it_also_if_it_has_no_chunk_whole) {
+  const auto blocks = std::make_shared<NeededBlocks>();
+  blocks->decoded_bytes = 8192;
+  StagedChunk one, other;
+  one.blocks = other.blocks = blocks;
+  constexpr std::uint32_t kHost = FrameList::kHost;
+  const std::vector<std::uint32_t> of_one{0, 1, 3, kHost}, of_other{2, kHost, kHost, kHost};
+  wave->own_frames(std::vector<Wave::OwnedFrames>{{&one, of_one}, {&other, of_other}});
+  EXPECT_EQ(wave->slot().described_bytes, 8192u);
+}
+
 }  // namespace
 }  // namespace damacy
