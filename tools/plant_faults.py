@@ -66,6 +66,12 @@ FAULTS = [  # name, file in src/damacy, text, and the text that replaces it
         "",
     ),
     (
+        "a list that has no chunk whole shows nothing",
+        "wave/wave.cpp",
+        "    if (in_list > 0) described",
+        "    if (in_list == one.frames.size()) described",
+    ),
+    (
         "a wave is not made smaller for its frames",
         "wave/wave_former.cpp",
         " <= frame_room_.bytes();",
@@ -178,6 +184,12 @@ FILE_FAULTS = [  # file I/O
         "fileio/io_pool.cpp",
         "  if (small_is_slow_) return false;\n",
         "  return false;\n",
+    ),
+    (
+        "a thread takes all small reads that wait, and leaves busy ones no share",
+        "fileio/io_pool.cpp",
+        "waiting.size() / (small_work_.size() + 1)",
+        "waiting.size()",
     ),
     (
         "a caller that waits takes its own read alone",
