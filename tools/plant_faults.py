@@ -552,6 +552,12 @@ AHEAD_FAULTS = [
         "",
     ),
     (
+        "two threads that open one object ask both",
+        "store/http/known_objects.cpp",
+        "first != 0 && keeps_answers && !beside)",
+        "false)",
+    ),
+    (
         "the memory of answers is counted until the batch is destroyed",
         "batch/chunk_tasks.cpp",
         "  announcement_.reset();\n",
