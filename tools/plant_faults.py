@@ -565,13 +565,13 @@ AHEAD_FAULTS = [
     ),
     (
         "more is announced than the memory of answers holds",
-        "fetch/announced_reads.cpp",
+        "batch/announcement.cpp",
         "object.memory() > most_ - bytes_ ||",
         "object.memory() > most_ ||",
     ),
     (
         "the answer for two batches is no longer counted when one has ended",
-        "fetch/announced_reads.cpp",
+        "batch/announcement.cpp",
         "  if (--at->second > 0) return;\n",
         "  --at->second;\n",
     ),

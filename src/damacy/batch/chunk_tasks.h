@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "damacy/batch/announcement.h"
 #include "damacy/batch/batch_job.h"
 #include "damacy/device/arena.h"
 #include "damacy/fetch/announced_reads.h"
