@@ -134,7 +134,7 @@ void BatchPlanner::announce(const BatchJob& job) noexcept {
     if (objects.empty()) return;
     announced_[&job] = std::move(announcement);
     if (!announcer_->add(std::move(objects))) return;
-    if (const auto failure = failure_of([&] { readers_->run_blocking(announcer_, 1, 1, [] {}); }))
+    if (const auto failure = failure_of([&] { readers_->run_in_background(announcer_); }))
       announcer_->time_out(0, *failure);
   }));
 }

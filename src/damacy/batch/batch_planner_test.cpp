@@ -105,7 +105,7 @@ TEST(Announcer, asks_for_objects_in_their_order_on_one_thread_at_a_time) {
 
 class NoCall final : public AwaitedCalls {
  public:
-  void call(std::size_t) override {}
+  void call(std::size_t) override { finish(); }
   void time_out(std::size_t, const Error&) noexcept override {}
 };
 
@@ -137,7 +137,9 @@ TEST(BatchPlanner, announces_what_the_memory_of_answers_holds) {
   EXPECT_FALSE(planner.can_announce());  // a quarter is not left
   planner.announce(*third);              // a part of it
   EXPECT_TRUE(testing::eventually([&] { return store->asked >= kObjects; }));
-  EXPECT_TRUE(planner.readers().run_and_wait(std::make_shared<NoCall>(), 1, 1, {}));  // on the thread that asks
+  const auto last = std::make_shared<NoCall>();
+  planner.readers().run_in_background(last);  // on the thread that asks
+  EXPECT_TRUE(last->wait({}));
   EXPECT_EQ(store->keys.size(), kObjects);
   EXPECT_EQ(store->keys.back(), "c/9");
 }
