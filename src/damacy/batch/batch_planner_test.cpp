@@ -130,7 +130,8 @@ TEST(BatchPlanner, announces_what_the_memory_of_answers_holds) {
                                            std::make_shared<SteadyClock>());
   auto engine =
       std::make_unique<WorkerEngine>(plan_memory(config, Machine{}), std::make_shared<PageAlloc>(), *readers, board);
-  BatchPlanner planner(std::move(readers), std::move(engine), board, nullptr, Verify::needed, 2 * kObjects * kObject);
+  BatchPlanner planner(std::move(readers), std::move(engine), board, nullptr, Verify::needed, 2 * kObjects * kObject,
+                       /*reads_ahead=*/false);
   planner.announce(*first);
   EXPECT_TRUE(planner.can_announce());
   planner.announce(*second);
@@ -176,7 +177,7 @@ TEST(Announcement, counts_the_memory_of_an_answer_once_until_no_batch_wants_it) 
 
 TEST(Announcement, counts_its_memory_until_the_batch_needs_no_answer) {
   const auto ahead = std::make_shared<AnswersAhead>(1 << 20);
-  auto announcement = std::make_shared<const Announcement>(chunks_of(std::make_shared<NotedStore>(), {"a"}), ahead);
+  auto announcement = std::make_shared<Announcement>(chunks_of(std::make_shared<NotedStore>(), {"a"}), ahead);
   Readers readers({.readers = 1, .readers_at_once = 1, .blocking = 1}, std::make_shared<SteadyClock>());
   StatsBoard board;
   std::shared_ptr<ChunkTasks> tasks;

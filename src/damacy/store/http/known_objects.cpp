@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kKeptObjects = 4096;     // what is known of them
 constexpr std::size_t kKeptHeads = 256;        // those whose first bytes are kept
 constexpr std::size_t kExpectedObjects = 512;  // those whose first request is under way
-constexpr std::size_t kExpectedBytesOfOne = 520 << 10, kAnswerBytes = 256 << 20;
+constexpr std::size_t kAnswerBytes = 256 << 20;
 constexpr std::size_t kLeastBytes = 16 << 10;          // of a wish: fewer save nothing
 constexpr auto kLook = std::chrono::milliseconds(20);  // for work that was given up
 
@@ -188,7 +188,7 @@ std::unique_ptr<ExpectedObject> KnownObjects::remove_read(std::string_view key) 
 std::size_t KnownObjects::bytes_to_expect(std::uint64_t bytes, std::size_t usual) {
   if (bytes == 0) return usual;
   const Lock lock(mutex_);
-  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kExpectedBytesOfOne));
+  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, Store::kExpectedBytes));
   if (wanted > usual) {
     drop_heads(wanted);
     return expected_bytes_ + heads_->bytes + wanted <= kAnswerBytes ? wanted : usual;
