@@ -58,7 +58,7 @@ class BatchEngineSuite : public ::testing::Test {
     engine = made.engine.get();
     device = std::move(made.device);
     planner = std::make_unique<BatchPlanner>(std::move(readers), std::move(made.engine), board_, catalog_,
-                                             config_.verify, /*announced_bytes=*/0);
+                                             config_.verify, /*announced_bytes=*/0, /*reads_ahead=*/false);
     make_slots(16);
   }
   void TearDown() override {

@@ -159,6 +159,98 @@ def test_objects_of_the_next_batch_are_asked_for_before_it_has_a_slot(server):
     assert len(of_shards(server)) == 2  # each chunk once
 
 
+def boxes_of_two_batches(*, share):
+    """Of `sharded.zarr`, batches of one sample: two shards, of which the first box has one, or both boxes the first."""
+    return [[(8 * i, 8 * i + 16) if share else (16 * i, 16 * i + 16), (0, 40), (0, 80)] for i in range(2)]
+
+
+def ranges_of_shards(server):
+    return [(request.path, request.headers["range"]) for request in of_shards(server)]
+
+
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("fault", [None, "503 Slow Down"])
+def test_chunks_of_the_next_batch_are_read_before_it_has_a_slot(server, fault, share):
+    """Those of shards, once their index is there. What fails is repeated. What both batches want is asked for once."""
+    refused = []
+
+    def refuse_once(request, answer):
+        if fault and "/c/1/" in request.path and not request.headers["range"].startswith("bytes=-") and not refused:
+            refused.append(request)
+            status(fault, Retry_After="0")(request, answer)
+
+    server.faults = refuse_once
+    boxes = boxes_of_two_batches(share=share)
+    with damacy.Pipeline(config(batch_size=1, n_batches=1, keep_bytes=0)) as pipeline:
+        pipeline.push([damacy.Sample(f"{server.url}/sharded.zarr", box) for box in boxes])
+        with pipeline.pop() as first:
+            np.testing.assert_array_equal(first.numpy()[0], DATA[tuple(slice(*axis) for axis in boxes[0])])
+            deadline = time.monotonic() + 30
+            while not any("/c/1/" in path and "=-" not in asked for path, asked in ranges_of_shards(server)):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        with pipeline.pop() as second:
+            np.testing.assert_array_equal(second.numpy()[0], DATA[tuple(slice(*axis) for axis in boxes[1])])
+    asked = ranges_of_shards(server)
+    assert len(asked) == len(set(asked)) + len(refused)
+    assert len(refused) == (fault is not None)
+
+
+def test_a_chunk_that_cannot_be_read_ahead_fails_each_batch_that_wants_it(server):
+    server.faults = lambda request, answer: (
+        status("403 Forbidden")(request, answer)
+        if "/c/0/" in request.path and not request.headers["range"].startswith("bytes=-")
+        else None
+    )
+    boxes = boxes_of_two_batches(share=True)
+    with damacy.Pipeline(config(batch_size=1, n_batches=1, keep_bytes=0)) as pipeline:
+        pipeline.push([damacy.Sample(f"{server.url}/sharded.zarr", box) for box in boxes])
+        for _ in boxes:
+            with pytest.raises(damacy.StorageError, match="403") as caught:
+                pipeline.pop()
+            assert caught.value.reason == "denied"
+            assert caught.value.key.startswith("c/0/")
+            assert caught.value.chunk is not None
+
+
+@pytest.mark.parametrize("field", ["cache_bytes", "disk_cache"])
+def test_no_chunk_is_read_before_its_slot_if_some_cache_may_have_it(server, tmp_path, field):
+    caches = {
+        "cache_bytes": {"cache_bytes": 8 << 20},
+        "disk_cache": {"disk_cache": tmp_path, "disk_cache_bytes": 256 << 20},
+    }[field]
+    boxes = boxes_of_two_batches(share=False)
+    with damacy.Pipeline(config(batch_size=1, n_batches=1, keep_bytes=0, **caches)) as pipeline:
+        for _ in range(2):  # the second time from the cache
+            pipeline.push([damacy.Sample(f"{server.url}/sharded.zarr", box) for box in boxes])
+            for box in boxes:
+                with pipeline.pop() as batch:
+                    np.testing.assert_array_equal(batch.numpy()[0], DATA[tuple(slice(*axis) for axis in box)])
+    asked = ranges_of_shards(server)
+    assert len(asked) == len(set(asked))
+
+
+def test_a_pipeline_that_is_closed_leaves_no_read_ahead(server):
+    """Its answers are held back until it is closed, and then nobody waits for them."""
+    go_on = threading.Event()
+
+    def hold(request, answer):
+        if not request.headers["range"].startswith("bytes=-"):
+            go_on.wait(30)
+
+    uri = f"{server.url}/sharded.zarr"
+    with damacy.Pipeline(config(batch_size=1, n_batches=1, keep_bytes=0)) as pipeline:
+        pipeline.push([damacy.Sample(uri, [(0, 16), (0, 40), (0, 80)])])
+        pipeline.pop().release()
+    server.faults = lambda request, answer: hold(request, answer) if request.path in paths_of_shards else None
+    paths_of_shards = {request.path for request in of_shards(server)}
+    pipeline = damacy.Pipeline(config(batch_size=1, n_batches=1, keep_bytes=0))
+    pipeline.push([damacy.Sample(uri, box) for box in boxes_of_two_batches(share=True)])
+    pipeline.close()
+    go_on.set()
+    check_stream(uri)
+
+
 @pytest.mark.parametrize(("is_remote", "given", "queued"), [(True, None, 8), (True, 3, 3), (False, None, 2)])
 def test_more_samples_of_a_remote_store_wait_unless_it_is_set_how_many(server, folder, is_remote, given, queued):
     taken = []

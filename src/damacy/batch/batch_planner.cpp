@@ -12,6 +12,13 @@ namespace damacy {
 
 namespace {
 
+// Whether what is announced of the array's objects is all that is needed to open them.
+bool is_one_answer(const Array& array) {
+  const std::vector<ShardLevel>& levels = array.metadata().shards;
+  const bool is_plain = levels.empty() || (levels.size() == 1 && levels.front().codecs.codecs().empty());
+  return is_plain && array.store() != nullptr && array.store()->can_expect();
+}
+
 class ShardOpening final : public AwaitedCalls {
  public:
   explicit ShardOpening(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)), task_(tasks_) {}
@@ -39,12 +46,8 @@ class ShardOpening final : public AwaitedCalls {
 // a store was asked for together need one thread that waits: readers are for what has landed. False: stopped before.
 bool open_shards(Readers& readers, const std::shared_ptr<ChunkTasks>& tasks, const std::stop_token& stop) {
   const BatchPlan& plan = tasks->plan();
-  const auto is_expected = [](const Array* array) {
-    const std::vector<ShardLevel>& levels = array->metadata().shards;
-    const bool is_one_answer = levels.empty() || (levels.size() == 1 && levels.front().codecs.codecs().empty());
-    return is_one_answer && array->store() != nullptr && array->store()->can_expect();
-  };
-  const bool are_expected = plan.shards.size() <= kExpectedAtOnce && std::ranges::all_of(plan.arrays, is_expected);
+  const bool are_expected = plan.shards.size() <= kExpectedAtOnce &&
+                            std::ranges::all_of(plan.arrays, [](const Array* array) { return is_one_answer(*array); });
   const std::size_t at_once = are_expected ? 1 : readers.contexts().size();
   return readers.run_and_wait(std::make_shared<ShardOpening>(tasks), plan.shards.size(), at_once, stop);
 }
@@ -54,7 +57,7 @@ Error closed_meanwhile() {
 }
 
 void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, std::uint32_t portion,
-                  std::uint32_t portions, std::shared_ptr<const Announcement> announcement, const std::stop_token& stop,
+                  std::uint32_t portions, std::shared_ptr<Announcement> announcement, const std::stop_token& stop,
                   StatsBoard::Span& planning, const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) {
   const Stopwatch watch;
   const Task task(
@@ -64,44 +67,108 @@ void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, st
     ChunkTasks& tasks;
     ~Close() { tasks.planned(); }
   } close{*tasks};
+  tasks->take_failures(stop);
   if (!open_shards(with.readers, tasks, stop)) throw closed_meanwhile();
   tasks->find_chunks();
   planning += watch.elapsed();
   each(tasks);
 }
 
+// Begins the reads of a batch that has no slot: of chunks in objects that were announced, once these are open. What
+// fails is reported when the batch is planned.
+class ReadingAhead {
+ public:
+  ReadingAhead(std::span<const PlannedPart> parts, BatchPlan plan, const Planning& with,
+               const std::shared_ptr<Announcement>& announcement)
+      : parts_(parts.begin(), parts.end()),
+        plan_(std::make_shared<const BatchPlan>(std::move(plan))),
+        catalog_(with.catalog),
+        verify_(with.verify),
+        announcement_(announcement) {}
+
+  void operator()() const {
+    const auto announcement = announcement_.lock();
+    if (!announcement || !announcement->begin_opening()) return;
+    static_cast<void>(failure_of([&] {
+      Wants wants = wants_of(*plan_);
+      locate(wants, *announcement);
+      choose_parts(wants, [&](std::size_t chunk) { return needed_bytes(*plan_, parts_, chunk, verify_); });
+      announcement->begin_reads(std::move(wants));
+    }));
+    announcement->end_opening();
+  }
+
+ private:
+  // Chunks of other objects count as failed.
+  void locate(Wants& wants, Announcement& announcement) const {
+    std::size_t announced = announcement.objects().size();
+    for (std::uint32_t s = 0; s < plan_->shards.size(); ++s) {
+      const PlannedShard& planned = plan_->shards[s];
+      const Array& array = *plan_->arrays[planned.array];
+      const bool is_announced = !planned.is_constant && array.is_remote() && announced > 0;
+      if (is_announced) --announced;
+      const auto chunks = std::span(wants.chunks).subspan(planned.first_chunk, planned.chunk_count);
+      for (Want& want : chunks) want.place = {.failed = true};
+      if (!is_announced || !is_one_answer(array)) continue;
+      static_cast<void>(failure_of([&] {
+        std::shared_ptr<const Shard> shard;
+        announcement.open(s, [&] { shard = catalog_->shard(array, planned.shard); });
+        if (!shard) return;
+        set_object(wants, *plan_, s, shard->object);
+        for (std::size_t c = 0; c < chunks.size(); ++c)
+          chunks[c].place = place_of_chunk(array, shard.get(), plan_->chunks[planned.first_chunk + c].index_in_shard);
+      }));
+    }
+  }
+
+  const std::vector<PlannedPart> parts_;
+  const std::shared_ptr<const BatchPlan> plan_;
+  const std::shared_ptr<Catalog> catalog_;
+  const Verify verify_;
+  const std::weak_ptr<Announcement> announcement_;
+};
+
 }  // namespace
 
-bool Announcer::add(std::vector<RemoteObject> objects) {
+bool Announcer::add(std::vector<RemoteObject> objects, BatchReads reads) {
   const Lock lock(mutex_);
   std::ranges::move(objects, std::back_inserter(objects_));
+  if (reads.begin) reads_.push_back(std::move(reads));
   return !std::exchange(is_called_, true);
 }
 
 void Announcer::call(std::size_t) {
-  while (const auto object = next()) expect({&*object, 1});
+  while (const auto step = next()) step();
 }
 
-void Announcer::time_out(std::size_t, const Error&) noexcept {
+void Announcer::time_out(std::size_t, const Error& why) noexcept {
   const Lock lock(mutex_);
   is_called_ = false;
+  if (const auto now = now_.lock()) now->time_out(why);
 }
 
 void Announcer::clear() noexcept {
   const Lock lock(mutex_);
   objects_.clear();
+  reads_.clear();
 }
 
-std::optional<RemoteObject> Announcer::next() {
+std::function<void()> Announcer::next() {
   const Lock lock(mutex_);
-  is_called_ = !objects_.empty();
-  if (!is_called_) return std::nullopt;
-  RemoteObject first = std::move(objects_.front());
-  objects_.pop_front();
-  return first;
+  if (!objects_.empty()) {
+    RemoteObject first = std::move(objects_.front());
+    objects_.pop_front();
+    return [object = std::move(first)] { expect({&object, 1}); };
+  }
+  is_called_ = !reads_.empty();
+  if (!is_called_) return nullptr;
+  BatchReads first = std::move(reads_.front());
+  reads_.pop_front();
+  now_ = first.of;
+  return std::move(first.begin);
 }
 
-void plan_portions(const Task<BatchJob>& task, const Planning& with, std::shared_ptr<const Announcement> announcement,
+void plan_portions(const Task<BatchJob>& task, const Planning& with, std::shared_ptr<Announcement> announcement,
                    const std::stop_token& stop,
                    const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) noexcept {
   const std::shared_ptr<BatchJob>& job = task.job();
@@ -128,13 +195,15 @@ void BatchPlanner::announce(const BatchJob& job) noexcept {
   static_cast<void>(failure_of([&] {
     if (std::ranges::none_of(job.parts(), [](const PlannedPart& part) { return part.array->is_remote(); })) return;
     const auto records = static_cast<std::int64_t>(Limits::chunk_records_planned);
-    auto announcement = std::make_shared<const Announcement>(
-        remote_objects(plan_batch(job.parts(), 0, count_portions(job.parts(), records))), ahead_);
+    BatchPlan plan = plan_batch(job.parts(), 0, count_portions(job.parts(), records));
+    const auto announcement = std::make_shared<Announcement>(remote_objects(plan), ahead_);
     std::vector<RemoteObject> objects = announcement->objects();
     if (objects.empty()) return;
-    announced_[&job] = std::move(announcement);
-    if (!announcer_->add(std::move(objects))) return;
-    if (const auto failure = failure_of([&] { readers_->run_blocking(announcer_, 1, 1, [] {}); }))
+    announced_[&job] = announcement;
+    BatchReads reads{.of = announcement};
+    if (ahead_->reads_chunks()) reads.begin = ReadingAhead(job.parts(), std::move(plan), planning_, announcement);
+    if (!announcer_->add(std::move(objects), std::move(reads))) return;
+    if (const auto failure = failure_of([&] { readers_->run_in_background(announcer_); }))
       announcer_->time_out(0, *failure);
   }));
 }

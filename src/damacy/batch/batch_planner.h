@@ -7,7 +7,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <stop_token>
 #include <unordered_map>
 #include <vector>
@@ -24,24 +23,33 @@ using Planning = ChunkTasks::With;
 // Plans a started batch, in portions if it is large, and opens its shards. `announcement`: of its first portion; null
 // if there was none. Calls `each` with every portion after its chunks are located. The task keeps the batch unfinished
 // meanwhile.
-void plan_portions(const Task<BatchJob>& task, const Planning& with, std::shared_ptr<const Announcement> announcement,
+void plan_portions(const Task<BatchJob>& task, const Planning& with, std::shared_ptr<Announcement> announcement,
                    const std::stop_token& stop,
                    const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) noexcept;
 
-// Announces objects to their stores, one after the other: what the first batch needs is asked for first.
+// Begins the reads of one batch.
+struct BatchReads {
+  std::weak_ptr<Announcement> of{};
+  std::function<void()> begin{};  // null: none
+};
+
+// Asks stores for what batches will need: announces the objects of all of them, one after the other, and then begins
+// their reads, batch by batch. What the first batch needs is asked for first.
 class Announcer final : public BlockingCalls {
  public:
   // True: a thread has to call.
-  [[nodiscard]] bool add(std::vector<RemoteObject> objects);
-  void call(std::size_t) override;  // until none is left
+  [[nodiscard]] bool add(std::vector<RemoteObject> objects, BatchReads reads = {});
+  void call(std::size_t) override;  // until nothing is left
   void time_out(std::size_t, const Error&) noexcept override;
-  void clear() noexcept;  // none of them is needed
+  void clear() noexcept;  // nothing of it is needed
 
  private:
-  std::optional<RemoteObject> next();
+  std::function<void()> next();  // null: nothing is left
 
   Mutex mutex_;
   std::deque<RemoteObject> objects_ DAMACY_GUARDED_BY(mutex_);
+  std::deque<BatchReads> reads_ DAMACY_GUARDED_BY(mutex_);
+  std::weak_ptr<Announcement> now_ DAMACY_GUARDED_BY(mutex_);  // whose reads are begun
   bool is_called_ DAMACY_GUARDED_BY(mutex_) = false;
 };
 
@@ -49,12 +57,12 @@ class BatchPlanner {
  public:
   // The engine uses these readers.
   // `answer_bytes`: memory of answers that are asked for ahead, of which arrays that are not open yet have a part and
-  // batches that are produced later the rest.
+  // batches that are produced later the rest. `reads_ahead`: also of their chunks, as of AnswersAhead.
   BatchPlanner(std::unique_ptr<Readers> readers, std::unique_ptr<BatchEngine> engine, StatsBoard& board,
-               std::shared_ptr<Catalog> catalog, Verify verify, std::size_t answer_bytes)
+               std::shared_ptr<Catalog> catalog, Verify verify, std::size_t answer_bytes, bool reads_ahead)
       : planning_{*readers, board, std::move(catalog), verify},
         document_bytes_(std::min(answer_bytes / 2, kDocumentBytes)),
-        ahead_(std::make_shared<AnswersAhead>(answer_bytes - document_bytes_)),
+        ahead_(std::make_shared<AnswersAhead>(answer_bytes - document_bytes_, reads_ahead)),
         readers_(std::move(readers)),
         engine_(std::move(engine)) {}
   ~BatchPlanner() { stop(nullptr); }
@@ -66,8 +74,8 @@ class BatchPlanner {
   std::size_t document_bytes() const noexcept { return document_bytes_; }
 
   // One thread makes these calls. A batch that is produced later: remote stores ask for its objects now, or for the
-  // first of many. Waits for nothing, reports nothing. can_announce(): those announced before that have not settled
-  // leave a quarter of the memory, or more.
+  // first of many, and then for its chunks. Waits for nothing, reports nothing. can_announce(): those announced before
+  // that have not settled leave a quarter of the memory, or more.
   [[nodiscard]] bool can_announce() const noexcept;
   void announce(const BatchJob& job) noexcept;
   // Gives the chunks of a batch to the engine; the batch settles later. May wait for memory. Failures go to the batch.
@@ -85,7 +93,7 @@ class BatchPlanner {
   const std::shared_ptr<Announcer> announcer_ = std::make_shared<Announcer>();
   std::unique_ptr<Readers> readers_;
   std::unique_ptr<BatchEngine> engine_;
-  std::unordered_map<const BatchJob*, std::shared_ptr<const Announcement>> announced_;  // of batches not yet produced
+  std::unordered_map<const BatchJob*, std::shared_ptr<Announcement>> announced_;  // of batches not yet produced
 };
 
 }  // namespace damacy

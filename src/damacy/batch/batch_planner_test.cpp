@@ -105,7 +105,7 @@ TEST(Announcer, asks_for_objects_in_their_order_on_one_thread_at_a_time) {
 
 class NoCall final : public AwaitedCalls {
  public:
-  void call(std::size_t) override {}
+  void call(std::size_t) override { finish(); }
   void time_out(std::size_t, const Error&) noexcept override {}
 };
 
@@ -130,14 +130,17 @@ TEST(BatchPlanner, announces_what_the_memory_of_answers_holds) {
                                            std::make_shared<SteadyClock>());
   auto engine =
       std::make_unique<WorkerEngine>(plan_memory(config, Machine{}), std::make_shared<PageAlloc>(), *readers, board);
-  BatchPlanner planner(std::move(readers), std::move(engine), board, nullptr, Verify::needed, 2 * kObjects * kObject);
+  BatchPlanner planner(std::move(readers), std::move(engine), board, nullptr, Verify::needed, 2 * kObjects * kObject,
+                       /*reads_ahead=*/false);
   planner.announce(*first);
   EXPECT_TRUE(planner.can_announce());
   planner.announce(*second);
   EXPECT_FALSE(planner.can_announce());  // a quarter is not left
   planner.announce(*third);              // a part of it
   EXPECT_TRUE(testing::eventually([&] { return store->asked >= kObjects; }));
-  EXPECT_TRUE(planner.readers().run_and_wait(std::make_shared<NoCall>(), 1, 1, {}));  // on the thread that asks
+  const auto last = std::make_shared<NoCall>();
+  planner.readers().run_in_background(last);  // on the thread that asks
+  EXPECT_TRUE(last->wait({}));
   EXPECT_EQ(store->keys.size(), kObjects);
   EXPECT_EQ(store->keys.back(), "c/9");
 }
@@ -174,7 +177,7 @@ TEST(Announcement, counts_the_memory_of_an_answer_once_until_no_batch_wants_it) 
 
 TEST(Announcement, counts_its_memory_until_the_batch_needs_no_answer) {
   const auto ahead = std::make_shared<AnswersAhead>(1 << 20);
-  auto announcement = std::make_shared<const Announcement>(chunks_of(std::make_shared<NotedStore>(), {"a"}), ahead);
+  auto announcement = std::make_shared<Announcement>(chunks_of(std::make_shared<NotedStore>(), {"a"}), ahead);
   Readers readers({.readers = 1, .readers_at_once = 1, .blocking = 1}, std::make_shared<SteadyClock>());
   StatsBoard board;
   std::shared_ptr<ChunkTasks> tasks;

@@ -25,8 +25,47 @@ class Checking final : public BlockingCalls {
 
 }  // namespace
 
+Wants wants_of(const BatchPlan& plan) {
+  Wants wants;
+  wants.objects.resize(plan.shards.size());
+  for (const Array* const array : plan.arrays) wants.arrays.push_back(&array->metadata());
+  wants.chunks.reserve(plan.chunks.size());
+  for (std::uint32_t s = 0; s < plan.shards.size(); ++s)
+    for (std::uint32_t c = 0; c < plan.shards[s].chunk_count; ++c)
+      wants.chunks.push_back({{}, plan.shards[s].array, s});
+  return wants;
+}
+
+void set_object(Wants& wants, const BatchPlan& plan, std::size_t shard, std::shared_ptr<Object> object) {
+  const PlannedShard& planned = plan.shards[shard];
+  const Array& array = *plan.arrays[planned.array];
+  WideHash version;
+  version.add(array.id());
+  version.add(words_of(object->stamp()));
+  const bool is_versioned = has_version(*array.store(), *object);
+  for (std::size_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c) {
+    wants.chunks[c].id = key_of_chunk(version, plan.chunks[c].number);
+    wants.chunks[c].is_versioned = is_versioned;
+  }
+  wants.objects[shard] = std::move(object);
+}
+
+std::vector<ByteRange> needed_bytes(const BatchPlan& plan, std::span<const PlannedPart> parts, std::size_t chunk,
+                                    Verify verify) {
+  const PlannedChunk& planned = plan.chunks[chunk];
+  const Array& array = *parts[plan.uses[planned.first_use]].array;
+  if (verify == Verify::whole && !array.metadata().codecs.is_raw())
+    return {{0, static_cast<std::uint64_t>(array.metadata().chunk_bytes())}};
+  std::vector<ByteRange> ranges;
+  ranges.reserve(planned.use_count);
+  for (const std::uint32_t part : std::span(plan.uses).subspan(planned.first_use, planned.use_count))
+    ranges.push_back(bytes_needed(parts[part], {array, planned.number}));
+  if (ranges.size() > 1) merge_ranges(ranges);
+  return ranges;
+}
+
 ChunkTasks::ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, With with,
-                       std::shared_ptr<const Announcement> announcement)
+                       std::shared_ptr<Announcement> announcement)
     : job_(job),
       task_(job),
       plan_(std::move(plan)),
@@ -34,12 +73,7 @@ ChunkTasks::ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, Wit
       announcement_(std::move(announcement)),
       shards_(plan_.shards.size()),
       shard_failed_(plan_.shards.size(), 0) {
-  wants_.objects.resize(plan_.shards.size());
-  for (const Array* const array : plan_.arrays) wants_.arrays.push_back(&array->metadata());
-  wants_.chunks.reserve(plan_.chunks.size());
-  for (std::uint32_t s = 0; s < plan_.shards.size(); ++s)
-    for (std::uint32_t c = 0; c < plan_.shards[s].chunk_count; ++c)
-      wants_.chunks.push_back({{}, plan_.shards[s].array, s});
+  wants_ = wants_of(plan_);
 }
 
 void ChunkTasks::expect_shards() {
@@ -52,9 +86,14 @@ void ChunkTasks::expect_shards() {
   }));
 }
 
+void ChunkTasks::take_failures(const std::stop_token& stop) {
+  if (announcement_) failures_ = announcement_->take_failures(stop);
+}
+
 void ChunkTasks::open_shard(std::size_t shard) {
   if (plan_.shards[shard].is_constant) return;
   const Array& array = array_of(shard);
+  if (const auto failed = failures_.find(shard); failed != failures_.end()) return fail_opening(shard, failed->second);
   const auto failure = failure_of([&] {
     std::shared_ptr<const Shard> opened = with_.catalog->shard(array, plan_.shards[shard].shard);
     if (!opened) with_.catalog->check_missing_chunk(array, array.key_of_shard(plan_.shards[shard].shard));
@@ -71,7 +110,7 @@ void ChunkTasks::fail_opening(std::size_t shard, const Error& why) noexcept {
 void ChunkTasks::find_chunks() {
   shards_done_ = true;
   for (std::size_t s = 0; s < shards_.size(); ++s)
-    if (shards_[s]) set_object(s);
+    if (shards_[s]) set_object(wants_, plan_, s, shards_[s]->object);
   for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
     ChunkPlace& place = wants_.chunks[c].place;
     if (const auto failure = failure_of([&] { place = locate(shard_of(c), plan_.chunks[c]); })) {
@@ -80,21 +119,7 @@ void ChunkTasks::find_chunks() {
     }
   }
   choose_parts(wants_, [this](std::size_t chunk) { return needed_bytes(chunk); });
-}
-
-// Of the version that was opened, of which its chunks' ids are.
-void ChunkTasks::set_object(std::size_t shard) {
-  const PlannedShard& planned = plan_.shards[shard];
-  const Array& array = array_of(shard);
-  const std::shared_ptr<Object>& object = wants_.objects[shard] = shards_[shard]->object;
-  WideHash version;
-  version.add(array.id());
-  version.add(words_of(object->stamp()));
-  const bool is_versioned = has_version(*array.store(), *object);
-  for (std::size_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c) {
-    wants_.chunks[c].id = key_of_chunk(version, plan_.chunks[c].number);
-    wants_.chunks[c].is_versioned = is_versioned;
-  }
+  if (announcement_) announcement_->take_reads(wants_);
 }
 
 // Of an array only the place counts: two versions of it are one set of chunks.
@@ -125,18 +150,6 @@ std::int64_t ChunkTasks::count_uses(std::size_t chunk) const noexcept {
   std::int64_t uses = 0;
   for (const std::uint32_t number : parts_of(chunk)) uses += count_copies(part(number), of);
   return uses;
-}
-
-std::vector<ByteRange> ChunkTasks::needed_bytes(std::size_t chunk) const {
-  const ArrayMetadata& metadata = metadata_of(chunk);
-  if (with_.verify == Verify::whole && !metadata.codecs.is_raw())
-    return {{0, static_cast<std::uint64_t>(metadata.chunk_bytes())}};
-  const ChunkInArray of = in_array(chunk);
-  std::vector<ByteRange> ranges;
-  ranges.reserve(parts_of(chunk).size());
-  for (const std::uint32_t number : parts_of(chunk)) ranges.push_back(bytes_needed(part(number), of));
-  if (ranges.size() > 1) merge_ranges(ranges);
-  return ranges;
 }
 
 void ChunkTasks::visit_uses(std::size_t chunk, From from, const std::function<void(const Use&)>& visit) const {
@@ -216,7 +229,9 @@ void ChunkTasks::fail_parts(std::size_t chunk, const Error& error) noexcept {
 
 // A plan that was cancelled by a close has read nothing, and one of its shards may still be opening.
 void ChunkTasks::planned() {
-  if (shards_done_ && end_read()) check_last_read();
+  if (!shards_done_) return;
+  wants_.ahead.clear();
+  if (end_read()) check_last_read();
 }
 
 void ChunkTasks::read_begins() noexcept {

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "damacy/batch/announcement.h"
 #include "damacy/batch/batch_job.h"
 #include "damacy/device/arena.h"
 #include "damacy/fetch/announced_reads.h"
@@ -24,6 +27,14 @@
 namespace damacy {
 
 class Readers;
+
+// Of the chunks of a plan, before they are located: the same numbers.
+[[nodiscard]] Wants wants_of(const BatchPlan& plan);
+// That object, of the version that was opened, of which its chunks' ids are.
+void set_object(Wants& wants, const BatchPlan& plan, std::size_t shard, std::shared_ptr<Object> object);
+// The decoded bytes of a chunk that parts need, as FetchedChunks::needed_bytes().
+[[nodiscard]] std::vector<ByteRange> needed_bytes(const BatchPlan& plan, std::span<const PlannedPart> parts,
+                                                  std::size_t chunk, Verify verify);
 
 class ChunkTasks final : public Job,
                          public WantedChunks,
@@ -39,8 +50,10 @@ class ChunkTasks final : public Job,
   // Has a task of the batch until its own last task ends, and the announcement, if there was one. One read is pending
   // until planned().
   ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, With with,
-             std::shared_ptr<const Announcement> announcement = nullptr);
+             std::shared_ptr<Announcement> announcement = nullptr);
 
+  // Before the first shard: those that could not be opened ahead have failed. Waits while they are being opened.
+  void take_failures(const std::stop_token& stop);
   // In this order: every shard (any thread, each once) opened or cancelled, then the chunks.
   void expect_shards();                // those of remote stores will be opened; throws nothing but Abandoned
   void open_shard(std::size_t shard);  // the same
@@ -48,7 +61,7 @@ class ChunkTasks final : public Job,
   void find_chunks();
   // For advice on caches. `parts`: the engine's cache would also hold chunks of which it reads a part.
   void count_wanted(bool parts) const;
-  // No more reads begin, but by open tasks.
+  // No more reads begin, but by open tasks: those have what was read ahead.
   void planned();
 
   const BatchPlan& plan() const noexcept { return plan_; }
@@ -56,7 +69,9 @@ class ChunkTasks final : public Job,
   const Array& array_of(std::size_t shard) const { return *plan_.arrays[plan_.shards[shard].array]; }
   std::size_t shard_of(std::size_t chunk) const { return wants_.chunks[chunk].object; }
   // All of a chunk that has codecs, with Verify::whole.
-  std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
+  std::vector<ByteRange> needed_bytes(std::size_t chunk) const override {
+    return damacy::needed_bytes(plan_, job_->parts(), chunk, with_.verify);
+  }
 
   Task<Job> new_task() noexcept override { return Task<Job>(shared_from_this()); }
 
@@ -89,7 +104,6 @@ class ChunkTasks final : public Job,
   const PlannedPart& part(std::uint32_t number) const noexcept { return job_->parts()[number]; }
   ChunkInArray in_array(std::size_t chunk) const { return {array_of(shard_of(chunk)), plan_.chunks[chunk].number}; }
   std::int64_t bytes_placed(std::size_t chunk, std::int64_t elements) const noexcept;
-  void set_object(std::size_t shard);
   ChunkPlace locate(std::size_t shard, const PlannedChunk& chunk) const;
   void fail_parts(std::size_t chunk, const Error& error) noexcept;  // those that want it
   bool end_read() noexcept;                                         // true: that was the last
@@ -101,7 +115,8 @@ class ChunkTasks final : public Job,
   Task<BatchJob> task_;  // its
   BatchPlan plan_;
   With with_;
-  std::shared_ptr<const Announcement> announcement_;
+  std::shared_ptr<Announcement> announcement_;
+  std::map<std::size_t, Error> failures_;             // of shards, ahead
   AnnouncedReads expected_;                           // those that the announcement has not
   std::vector<std::shared_ptr<const Shard>> shards_;  // null: absent. Each is an object of wants_
   std::vector<std::uint8_t> shard_failed_;

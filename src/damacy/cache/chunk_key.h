@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "damacy/cache/wide_hash.h"
@@ -25,5 +26,9 @@ struct ChunkKey {
 constexpr std::uint64_t hash_of(const ChunkKey& key) noexcept {
   return mixed(key.words[0] ^ key.words[1]);
 }
+
+struct ChunkKeyHash {
+  std::size_t operator()(const ChunkKey& key) const noexcept { return hash_of(key); }
+};
 
 }  // namespace damacy

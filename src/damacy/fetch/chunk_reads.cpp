@@ -23,6 +23,8 @@ struct PiecesOfObject {
   std::shared_ptr<Object> whole{};  // as ChunkRun has it
 };
 
+constexpr ReadShape kOneRead{.gap = Limits::merged_read_bytes};  // of what was read together already
+
 void add_runs(PiecesOfObject& of, ChunkReads& reads) {
   std::sort(of.pieces.begin(), of.pieces.end(), [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
   for (const MergedRead& merged :
@@ -73,6 +75,10 @@ void add_reads(const Wants& wants, std::uint32_t first, std::uint32_t end,
       continue;
     }
     if (elsewhere(c)) continue;
+    if (!wants.ahead.empty() && wants.ahead[c].object) {
+      wholes.add(wants.metadata_of(c), wants.ahead[c], {{{where.offset, where.bytes, c}}, kOneRead});
+      continue;
+    }
     const Nearness nearness = object->nearness({where.offset, where.bytes});
     if (nearness == Nearness::wanted) others.nearness = nearness;
     if (nearness == Nearness::near)

@@ -37,7 +37,7 @@ class PartObject final : public Object {
 
 ChunkReads reads_of(const std::vector<PartChunk>& chunks) {
   const std::vector<ArrayMetadata> arrays(2);
-  Wants wants{.objects = {}, .arrays = {&arrays[0], &arrays[1]}, .chunks = {}};
+  Wants wants{.objects = {}, .arrays = {&arrays[0], &arrays[1]}, .chunks = {}, .ahead = {}};
   for (const PartChunk& chunk : chunks) {
     const auto object = static_cast<std::uint32_t>(wants.objects.size());
     wants.objects.push_back(std::make_shared<PartObject>(chunk));

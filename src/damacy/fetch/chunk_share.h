@@ -40,11 +40,8 @@ class ChunkShare {
   }
 
  private:
-  struct Hash {
-    std::size_t operator()(const ChunkKey& key) const noexcept { return hash_of(key); }
-  };
   Mutex mutex_;
-  std::unordered_map<ChunkKey, std::vector<ChunkConsumer>, Hash> waiting_ DAMACY_GUARDED_BY(mutex_);
+  std::unordered_map<ChunkKey, std::vector<ChunkConsumer>, ChunkKeyHash> waiting_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy

@@ -78,6 +78,7 @@ class CallWorker final : public Request {
 Readers::Readers(const ThreadCounts& threads, const std::shared_ptr<const Clock>& clock)
     : contexts_(threads.readers),
       at_once_(threads.readers_at_once),
+      clock_(clock),
       blocking_(make_thread_engine(threads.blocking, threads.blocking, clock)),
       engine_(make_thread_engine(contexts_.size(), at_once_, clock)) {}
 
@@ -99,9 +100,24 @@ bool Readers::run_and_wait(const std::shared_ptr<AwaitedCalls>& calls, std::size
   return calls->wait(stop);
 }
 
+void Readers::run_in_background(std::shared_ptr<BlockingCalls> call) {
+  {
+    const Lock lock(mutex_);
+    if (!background_) background_ = make_thread_engine(1, 1, clock_);
+  }
+  Engine& engine = *background();
+  engine.submit(std::make_unique<CallWorker>(std::make_shared<CallWorker::Queue>(std::move(call), 1, [] {}, engine)));
+}
+
+Engine* Readers::background() const noexcept {
+  const Lock lock(mutex_);
+  return background_.get();
+}
+
 void Readers::abandon_overdue() noexcept {
   constexpr auto kDeadline = std::chrono::seconds(Limits::storage_operation_s);
-  const bool stuck = blocking_->abandon_overdue(kDeadline, stuck_);
+  bool stuck = blocking_->abandon_overdue(kDeadline, stuck_);
+  if (Engine* const engine = background()) stuck = engine->abandon_overdue(kDeadline, stuck_) || stuck;
   stuck_ = engine_->abandon_overdue(kDeadline, stuck) || stuck;
 }
 
@@ -112,8 +128,10 @@ bool Readers::stop_reading(const std::shared_ptr<void>& keep) noexcept {
 
 bool Readers::stop(const std::shared_ptr<void>& keep) noexcept {
   if (patience_ == std::chrono::steady_clock::time_point{}) stop_reading(keep);
-  const bool readers = engine_->stop(patience_, keep);
-  return blocking_->stop(patience_, keep) || readers;
+  bool left_behind = engine_->stop(patience_, keep);
+  left_behind = blocking_->stop(patience_, keep) || left_behind;
+  Engine* const engine = background();
+  return (engine != nullptr && engine->stop(patience_, keep)) || left_behind;
 }
 
 }  // namespace damacy

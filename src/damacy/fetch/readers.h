@@ -14,6 +14,7 @@
 #include "damacy/core/clock.h"
 #include "damacy/core/error.h"
 #include "damacy/core/latch.h"
+#include "damacy/core/mutex.h"
 #include "damacy/fetch/thread_counts.h"
 #include "damacy/store/engine.h"
 
@@ -58,6 +59,8 @@ class Readers {
   // The same, and waits. False: stopped before; the calls may still go on.
   [[nodiscard]] bool run_and_wait(const std::shared_ptr<AwaitedCalls>& calls, std::size_t count, std::size_t at_once,
                                   const std::stop_token& stop);
+  // Makes one call, which no thread waits for, on a thread that only does this. It starts with the first such call.
+  void run_in_background(std::shared_ptr<BlockingCalls> call);
   // Fails storage calls that exceeded their deadline. Any thread, without a lock.
   void abandon_overdue() noexcept;
   // Ends running requests, drops waiting ones (their tasks fail), joins. Idempotent. True if threads stuck in storage
@@ -70,10 +73,15 @@ class Readers {
   std::vector<DecodeContext>& contexts() noexcept { return contexts_; }
 
  private:
+  Engine* background() const noexcept;  // null: it has not started
+
   std::vector<DecodeContext> contexts_;               // by thread
   std::chrono::steady_clock::time_point patience_{};  // of a stop
   std::atomic<bool> stuck_{false};                    // some thread is
   const std::size_t at_once_;
+  const std::shared_ptr<const Clock> clock_;
+  mutable Mutex mutex_;
+  std::unique_ptr<Engine> background_ DAMACY_GUARDED_BY(mutex_);
   std::unique_ptr<Engine> blocking_;  // for threads that must not get stuck: the caller's, the planner's
   std::unique_ptr<Engine> engine_;    // last: its threads use the contexts
 };

@@ -40,6 +40,9 @@ struct Wants {
   std::vector<std::shared_ptr<Object>> objects;  // null: absent. One that has several shards may be listed for each
   std::vector<const ArrayMetadata*> arrays;      // outlive this
   std::vector<Want> chunks;                      // those of one object follow one another
+  // By chunk: what it is read from in place of its object, where such a read is under way. Empty: there is none. Chunks
+  // with the same id are one read.
+  std::vector<WholeObject> ahead;
 
   const ChunkPlace& where(std::size_t chunk) const { return chunks[chunk].place; }
   const ArrayMetadata& metadata_of(std::size_t chunk) const { return *arrays[chunks[chunk].array]; }

@@ -151,8 +151,10 @@ void PipelineImpl::bind() {
 std::shared_ptr<BatchPlanner> PipelineImpl::make_production(const MemoryPlan& plan) {
   auto readers = std::make_unique<Readers>(plan.threads, around.clock);
   auto engine = make_engine(plan, *readers);
+  const bool keeps_chunks = engine->cache() != nullptr || engine->host_cache() != nullptr || plan.disk_cache.bytes > 0;
+  const bool reads_ahead = !keeps_chunks && !engine->runs_ahead();
   return std::make_shared<BatchPlanner>(std::move(readers), std::move(engine), board, catalog, config.verify,
-                                        plan.answers);
+                                        plan.answers, reads_ahead);
 }
 
 std::unique_ptr<BatchEngine> PipelineImpl::make_engine(const MemoryPlan& plan, Readers& readers) {

@@ -138,6 +138,8 @@ struct Expectation {
 
 class Store {
  public:
+  static constexpr std::size_t kExpectedBytes = 520 << 10;  // of one object, at most, are asked for by expect()
+
   virtual ~Store() = default;
   virtual std::string name() const = 0;  // what errors call it: the path of the root
   // For errors: why nothing is found below the root, if the root itself is the cause; else empty.

@@ -251,6 +251,47 @@ TEST(HttpStore, a_read_that_will_not_be_made_leaves_the_answer_to_the_others) {
   EXPECT_EQ(server.requests(), 3);
 }
 
+struct OpenedAtOnce {
+  int opened = 0, denied = 0, requests = 0;
+};
+// By eight threads. The answers: with that status first, then the object.
+OpenedAtOnce open_at_once(std::string_view first_status) {
+  constexpr int kThreads = 8;
+  std::atomic<int> begun{0}, opened{0}, denied{0};
+  Server server([&](int socket) {
+    EXPECT_TRUE(testing::eventually([&] { return begun == kThreads; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // in which all of them would ask
+    const std::string_view status = server.requests() == 1 ? first_status : "206 Partial Content";
+    send_all(socket, formatted("HTTP/1.1 {}\r\nETag: \"a\"\r\nContent-Range: bytes 0-3/4\r\nContent-Length: 4\r\n"
+                               "Connection: close\r\n\r\nabcd",
+                               status));
+  });
+  const auto store = make_http_store(server.uri(), HttpSettings());
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kThreads; ++i)
+      threads.emplace_back([&] {
+        ++begun;
+        const auto failure = damacy::failure_of([&] { opened += store->open("key") != nullptr; });
+        denied += failure && failure->where().reason == "denied";
+      });
+  }
+  return {opened, denied, server.requests()};
+}
+
+TEST(HttpStore, threads_that_open_an_object_at_once_ask_once) {
+  const OpenedAtOnce done = open_at_once("206 Partial Content");
+  EXPECT_EQ(done.opened, 8);
+  EXPECT_EQ(done.requests, 1);
+}
+
+TEST(HttpStore, who_waited_for_an_open_that_failed_asks) {
+  const OpenedAtOnce done = open_at_once("403 Forbidden");
+  EXPECT_EQ(done.opened, 7);
+  EXPECT_EQ(done.denied, 1);
+  EXPECT_GE(done.requests, 2);
+}
+
 TEST(HttpStore, libcurl_before_7_76_is_refused) {
   for (const char* const version : {"libcurl/7.76.0", "libcurl/7.88.1 OpenSSL/3.0", "libcurl/8.0.1", "libcurl/10.1"})
     EXPECT_TRUE(is_recent_curl(version)) << version;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "damacy/core/fork.h"
+#include "damacy/store/http/transfer.h"
 
 namespace damacy::http {
 namespace {
@@ -14,8 +15,9 @@ namespace {
 constexpr std::size_t kKeptObjects = 4096;     // what is known of them
 constexpr std::size_t kKeptHeads = 256;        // those whose first bytes are kept
 constexpr std::size_t kExpectedObjects = 512;  // those whose first request is under way
-constexpr std::size_t kExpectedBytesOfOne = 520 << 10, kAnswerBytes = 256 << 20;
-constexpr std::size_t kLeastBytes = 16 << 10;  // of a wish: fewer save nothing
+constexpr std::size_t kAnswerBytes = 256 << 20;
+constexpr std::size_t kLeastBytes = 16 << 10;          // of a wish: fewer save nothing
+constexpr auto kLook = std::chrono::milliseconds(20);  // for work that was given up
 
 }  // namespace
 
@@ -186,7 +188,7 @@ std::unique_ptr<ExpectedObject> KnownObjects::remove_read(std::string_view key) 
 std::size_t KnownObjects::bytes_to_expect(std::uint64_t bytes, std::size_t usual) {
   if (bytes == 0) return usual;
   const Lock lock(mutex_);
-  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kExpectedBytesOfOne));
+  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, Store::kExpectedBytes));
   if (wanted > usual) {
     drop_heads(wanted);
     return expected_bytes_ + heads_->bytes + wanted <= kAnswerBytes ? wanted : usual;
@@ -219,19 +221,37 @@ std::unique_ptr<ExpectedObject> KnownObjects::take_expected(std::string_view key
   return is_out(*expected) ? nullptr : std::move(expected);
 }
 
-KnownObjects::Asking::Asking(KnownObjects& objects, std::string_view key) : objects_(objects), key_(key) {
+KnownObjects::Asking::Asking(KnownObjects& objects, std::string_view key, bool beside) : objects_(objects), key_(key) {
   Lock lock(objects_.mutex_);
+  wait(lock, beside);
+  Askers& askers = objects_.asking_[key_];
+  if (askers.count++ == 0) askers.number = ++objects_.last_asker_;
+}
+
+// Those that waited for one that got no answer do not wait for each other: a server that fails would be asked by one
+// after the other.
+void KnownObjects::Asking::wait(Lock& lock, bool beside) {
+  const auto number = [this]() DAMACY_REQUIRES(objects_.mutex_) {
+    const auto at = objects_.asking_.find(key_);
+    return at == objects_.asking_.end() ? 0 : at->second.number;
+  };
+  const bool keeps_answers = objects_.revalidate_after_ > std::chrono::milliseconds(0);
+  if (const std::uint64_t first = number(); first != 0 && keeps_answers && !beside)
+    while (!objects_.asking_ended_.wait_for(lock, kLook,
+                                            [&]() DAMACY_REQUIRES(objects_.mutex_) { return number() != first; }))
+      leave_if_unwanted();
   objects_.claim_ended_.wait(lock, [&]() DAMACY_REQUIRES(objects_.mutex_) {
     const auto at = objects_.expected_.find(key_);
     return at == objects_.expected_.end() || at->second;
   });
-  ++objects_.asking_[key_];
 }
 
 KnownObjects::Asking::~Asking() {
   const Lock lock(objects_.mutex_);
   const auto at = objects_.asking_.find(key_);
-  if (--at->second == 0) objects_.asking_.erase(at);
+  if (--at->second.count > 0) return;
+  objects_.asking_.erase(at);
+  objects_.asking_ended_.notify_all();
 }
 
 std::unique_ptr<ExpectedObject> KnownObjects::remove(Expected::iterator at) {

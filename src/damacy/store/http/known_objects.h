@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <optional>
@@ -67,15 +68,19 @@ class KnownObjects {
   // Null: none, or too old.
   std::unique_ptr<ExpectedObject> take_expected(std::string_view key);
 
-  // While one lives, its object is being asked for, and no other thread claims it. Its constructor waits for a claim.
+  // While one lives, its object is being asked for, and no other thread claims it. Its constructor waits for a claim,
+  // and for who asks already: find() then has the answer, or that one got none and this one asks. Ends early as a
+  // request does. `beside`: the thread asks for another object, which others may wait for, so this waits for no answer.
   class Asking {
    public:
-    Asking(KnownObjects& objects, std::string_view key);
+    Asking(KnownObjects& objects, std::string_view key, bool beside = false);
     ~Asking();
     Asking(const Asking&) = delete;
     Asking& operator=(const Asking&) = delete;
 
    private:
+    void wait(Lock& lock, bool beside) DAMACY_REQUIRES(objects_.mutex_);
+
     KnownObjects& objects_;
     const std::string key_;
   };
@@ -87,6 +92,10 @@ class KnownObjects {
     SteadyTime asked;
   };
   using Expected = std::unordered_map<std::string, std::unique_ptr<ExpectedObject>>;
+  struct Askers {
+    std::uint64_t number = 0;  // no others have it
+    int count = 0;
+  };
 
   // Too old, or known to be wrong.
   bool is_out(const Kept& kept) const { return is_old(kept.asked) || (kept.object && kept.object->has_changed()); }
@@ -106,8 +115,9 @@ class KnownObjects {
   std::list<Kept> kept_ DAMACY_GUARDED_BY(mutex_);  // the last used first
   std::unordered_map<std::string, std::list<Kept>::iterator> places_ DAMACY_GUARDED_BY(mutex_);
   Expected expected_ DAMACY_GUARDED_BY(mutex_);  // null: claimed
-  Condition claim_ended_;
-  std::unordered_map<std::string, int> asking_ DAMACY_GUARDED_BY(mutex_);  // how many ask
+  Condition claim_ended_, asking_ended_;
+  std::unordered_map<std::string, Askers> asking_ DAMACY_GUARDED_BY(mutex_);
+  std::uint64_t last_asker_ DAMACY_GUARDED_BY(mutex_) = 0;
   std::size_t expected_bytes_ DAMACY_GUARDED_BY(mutex_) = 0;
 };
 

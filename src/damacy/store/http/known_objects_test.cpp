@@ -3,12 +3,17 @@
 #include <atomic>
 #include <chrono>
 #include <list>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "damacy/core/clock.h"
 #include "damacy/store/http/plain_service.h"
+#include "damacy/store/storage_watch.h"
+#include "support/error_of.h"
 
 namespace damacy::http {
 namespace {
@@ -33,10 +38,42 @@ TEST(KnownObjects, an_expected_object_that_was_taken_is_claimed_by_nobody_until_
 TEST(KnownObjects, one_that_could_not_be_asked_for_is_claimed_again) {
   KnownObjects objects(1h);
   {
-    const KnownObjects::Asking one(objects, "a"), another(objects, "a");
+    const KnownObjects::Asking one(objects, "a"), beside(objects, "a", true);
     EXPECT_FALSE(objects.claim("a"));
   }
   EXPECT_TRUE(objects.claim("a"));
+}
+
+TEST(KnownObjects, who_asks_waits_for_who_asks_already) {
+  KnownObjects objects(1h);
+  std::optional<KnownObjects::Asking> first(std::in_place, objects, "a");
+  std::atomic<bool> asks{false};
+  std::jthread second([&] {
+    const KnownObjects::Asking asking(objects, "a");
+    EXPECT_TRUE(objects.find("a"));
+    asks = true;
+  });
+  const KnownObjects::Asking other(objects, "b");
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(asks);
+  objects.keep("a", nullptr, std::chrono::steady_clock::now());
+  first.reset();
+}
+
+TEST(KnownObjects, none_waits_for_an_answer_that_is_not_kept) {
+  KnownObjects objects(0ms);
+  const KnownObjects::Asking one(objects, "a"), another(objects, "a");
+}
+
+TEST(KnownObjects, who_asks_and_is_cancelled_waits_no_longer) {
+  KnownObjects objects(1h);
+  const KnownObjects::Asking first(objects, "a");
+  StorageWatch watch(std::make_shared<SteadyClock>());
+  std::jthread cancelled([&] {
+    watch.attach_thread();
+    EXPECT_EQ(error_of([&] { const KnownObjects::Asking asking(objects, "a"); }).where().reason, "closed");
+  });
+  watch.cancel_remote();
 }
 
 TEST(KnownObjects, who_asks_waits_for_the_request_of_a_claim) {

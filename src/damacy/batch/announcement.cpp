@@ -1,0 +1,321 @@
+#include "damacy/batch/announcement.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "damacy/core/error.h"
+#include "damacy/core/on_failure.h"
+#include "damacy/store/storage_watch.h"
+
+namespace damacy {
+namespace {
+
+// Calls what waits for a read when that has landed, or at once. Outlives the read, which may end meanwhile.
+class Landing {
+ public:
+  // On the network thread. A call may own the read, which ends that thread's transfer: so it is destroyed by remove().
+  void land() {
+    const Lock lock(mutex_);
+    has_landed_ = true;
+    for (const auto& [who, call] : waiting_) call();
+  }
+  void add(const void* who, std::function<void()> call) {
+    {
+      const Lock lock(mutex_);
+      if (!has_landed_) return waiting_.emplace_back(who, std::move(call)), void();
+    }
+    call();
+  }
+  void remove(const void* who) noexcept {
+    Waiting removed;  // ends without the lock
+    const Lock lock(mutex_);
+    const auto at = std::ranges::find(waiting_, who, &Waiting::first);
+    if (at == waiting_.end()) return;
+    removed = std::move(*at);
+    waiting_.erase(at);
+  }
+
+ private:
+  using Waiting = std::pair<const void*, std::function<void()>>;
+  Mutex mutex_;
+  bool has_landed_ DAMACY_GUARDED_BY(mutex_) = false;
+  std::vector<Waiting> waiting_ DAMACY_GUARDED_BY(mutex_);
+};
+
+// An announced object brought its first bytes: all of a chunk without a shard, unless it is large.
+bool came_with_its_object(const ArrayMetadata& metadata) {
+  return metadata.shards.empty() && static_cast<std::uint64_t>(metadata.chunk_bytes()) <= Store::kExpectedBytes;
+}
+
+}  // namespace
+
+// An object of which one range is read, once. Batches read chunks from it.
+class AnswersAhead::Read final : public Object, public std::enable_shared_from_this<Read> {
+ public:
+  Read(std::shared_ptr<AnswersAhead> memory, std::shared_ptr<Object> object, const ChunkRun& run, const Wants& wants)
+      : memory_(std::move(memory)), object_(std::move(object)), offset_(run.offset), size_(run.bytes) {
+    for (const std::uint32_t chunk : run.chunks) chunks_.push_back(wants.chunks[chunk].id);
+  }
+  ~Read() override {
+    started_.reset();
+    bytes_.reset();
+    if (is_counted_) memory_->end(*this);
+  }
+  Read(const Read&) = delete;
+  Read& operator=(const Read&) = delete;
+
+  // False: there is no room.
+  bool begin() {
+    is_counted_ = memory_->reserve(size_);
+    if (!is_counted_) return false;
+    bytes_ = std::make_unique_for_overwrite<std::byte[]>(size_);
+    started_ = object_->start_read(offset_, all(), [landing = landing_] { landing->land(); });
+    return true;
+  }
+  const std::vector<ChunkKey>& chunks() const noexcept { return chunks_; }
+  std::uint64_t size() const noexcept { return size_; }
+  bool has(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    return offset >= offset_ && bytes <= size_ && offset - offset_ <= size_ - bytes;
+  }
+  bool has_failed() const {
+    const Lock lock(mutex_);
+    return failure_.has_value();
+  }
+
+  const Stamp& stamp() const noexcept override { return object_->stamp(); }
+  HeldBytes held(std::uint64_t offset, std::uint64_t bytes) override {
+    const Lock lock(mutex_);
+    if (state_ != State::finished || failure_ || !has(offset, bytes)) return {};
+    return {all().subspan(offset - offset_, bytes), shared_from_this()};
+  }
+  void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
+    if (!has(offset, dst.size())) return object_->read_exact(offset, dst);
+    finish();
+    Lock lock(mutex_);
+    // Where the range is too long for the object, a chunk in it may not be.
+    const bool is_too_long = failure_ && failure_->where().reason == "short-read" && dst.size() < size_;
+    if (failure_ && !is_too_long) throw *failure_;
+    lock.unlock();
+    if (is_too_long) return object_->read_exact(offset, dst);
+    std::ranges::copy(all().subspan(offset - offset_, dst.size()), dst.begin());
+  }
+  bool can_start_reads() const noexcept override { return true; }
+  std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
+                                          std::function<void()> landed) override {
+    return std::make_unique<Joined>(shared_from_this(), offset, dst, std::move(landed));
+  }
+
+ private:
+  class Joined final : public StartedRead {
+   public:
+    Joined(std::shared_ptr<Read> read, std::uint64_t offset, std::span<std::byte> dst, std::function<void()> landed)
+        : read_(std::move(read)), offset_(offset), dst_(dst) {
+      read_->landing_->add(this, std::move(landed));
+    }
+    ~Joined() override { read_->landing_->remove(this); }
+    Joined(const Joined&) = delete;
+    Joined& operator=(const Joined&) = delete;
+    void finish() override {
+      read_->landing_->remove(this);
+      read_->read_exact(offset_, dst_);
+    }
+
+   private:
+    const std::shared_ptr<Read> read_;
+    const std::uint64_t offset_;
+    const std::span<std::byte> dst_;
+  };
+  enum class State { begun, finishing, finished };
+
+  std::span<std::byte> all() const noexcept { return {bytes_.get(), size_}; }
+
+  // On the first thread that comes; the others wait. If that one's work is abandoned meanwhile, the next one reads.
+  void finish() {
+    {
+      Lock lock(mutex_);
+      while (state_ == State::finishing) StorageWatch::wait_behind([&] { changed_.wait(lock); });
+      if (state_ == State::finished) return;
+      state_ = State::finishing;
+    }
+    const OnFailure undo([this] { settle(State::begun, std::nullopt); });
+    settle(State::finished, failure_of([&] {
+             if (const auto started = std::move(started_))
+               started->finish();
+             else
+               object_->read_exact(offset_, all());
+           }));
+  }
+  void settle(State state, std::optional<Error> failure) {
+    const Lock lock(mutex_);
+    state_ = state;
+    failure_ = std::move(failure);
+    changed_.notify_all();
+  }
+
+  const std::shared_ptr<AnswersAhead> memory_;
+  const std::shared_ptr<Object> object_;
+  const std::uint64_t offset_, size_;
+  std::vector<ChunkKey> chunks_;
+  const std::shared_ptr<Landing> landing_ = std::make_shared<Landing>();
+  bool is_counted_ = false;
+  std::unique_ptr<std::byte[]> bytes_;
+  std::unique_ptr<StartedRead> started_;  // of the thread that finishes it
+  mutable Mutex mutex_;
+  Condition changed_;
+  State state_ DAMACY_GUARDED_BY(mutex_) = State::begun;
+  std::optional<Error> failure_ DAMACY_GUARDED_BY(mutex_);
+};
+
+bool AnswersAhead::add(const RemoteObject& object) noexcept {
+  const Lock lock(mutex_);
+  if (const auto known = batches_.find(object); known != batches_.end()) {
+    ++known->second;
+    return true;
+  }
+  decltype(batches_) added;
+  if (object.memory() > most_ - bytes_ || failure_of([&] { added.emplace(object, 1); })) return false;
+  batches_.merge(added);
+  bytes_ += object.memory();
+  return true;
+}
+
+void AnswersAhead::remove(const RemoteObject& object) noexcept {
+  const Lock lock(mutex_);
+  const auto at = batches_.find(object);
+  if (--at->second > 0) return;
+  bytes_ -= at->first.memory();
+  batches_.erase(at);
+}
+
+std::uint64_t AnswersAhead::bytes() const noexcept {
+  const Lock lock(mutex_);
+  return bytes_;
+}
+
+void AnswersAhead::begin_reads(Wants& wants) noexcept {
+  if (!reads_chunks_) return;
+  static_cast<void>(failure_of([&] {
+    const Lock beginning(beginning_);
+    wants.ahead.resize(wants.chunks.size());
+    const ChunkReads reads = find_reads(wants, [&](std::uint32_t chunk) {
+      if (came_with_its_object(wants.metadata_of(chunk))) return true;
+      wants.ahead[chunk] = find(wants.chunks[chunk]);
+      return wants.ahead[chunk].object != nullptr;
+    });
+    for (const ChunkRun& run : reads.runs) begin(run, wants);
+  }));
+}
+
+WholeObject AnswersAhead::find(const Want& want) const {
+  std::shared_ptr<Read> read;  // ends without the lock
+  std::uint64_t begin = 0;
+  {
+    const Lock lock(mutex_);
+    const auto at = chunks_.find(want.id);
+    if (at == chunks_.end()) return {};
+    read = at->second.read.lock();
+    begin = at->second.begin;
+  }
+  if (!read || read->has_failed() || !read->has(begin + want.place.offset, want.place.bytes)) return {};
+  const void* const id = read.get();
+  return {std::move(read), begin, id};
+}
+
+void AnswersAhead::begin(const ChunkRun& run, Wants& wants) {
+  const std::uint32_t first = run.chunks.front();
+  const std::shared_ptr<Object>& object = run.whole ? run.whole : wants.object_with(first);
+  if (!object->can_start_reads()) return;
+  const auto read = std::make_shared<Read>(shared_from_this(), object, run, wants);
+  if (!read->begin()) return;
+  const Lock lock(mutex_);
+  for (std::size_t i = 0; i < run.chunks.size(); ++i) {
+    const std::uint32_t chunk = run.chunks[i];
+    const std::uint64_t begin = run.offset + run.begins[i] - wants.where(chunk).offset;
+    chunks_.insert_or_assign(wants.chunks[chunk].id, ReadChunk{read, begin});
+    wants.ahead[chunk] = {read, begin, read.get()};
+  }
+}
+
+// Chunks of batches whose objects are not open cannot be read ahead: a quarter stays for objects.
+bool AnswersAhead::reserve(std::uint64_t bytes) noexcept {
+  const Lock lock(mutex_);
+  if (bytes_ + bytes > most_ - most_ / 4) return false;
+  bytes_ += bytes;
+  return true;
+}
+
+// Another read of a chunk may have taken its place.
+void AnswersAhead::end(const Read& read) noexcept {
+  const Lock lock(mutex_);
+  bytes_ -= read.size();
+  for (const ChunkKey& chunk : read.chunks())
+    if (const auto at = chunks_.find(chunk); at != chunks_.end() && at->second.read.expired()) chunks_.erase(at);
+}
+
+Announcement::Announcement(std::vector<RemoteObject> objects, std::shared_ptr<AnswersAhead> ahead) noexcept
+    : ahead_(std::move(ahead)) {
+  const auto end = std::ranges::find_if_not(objects, [&](const RemoteObject& object) { return ahead_->add(object); });
+  objects.erase(end, objects.end());
+  reads_.set(std::move(objects));
+}
+
+Announcement::~Announcement() {
+  for (const RemoteObject& object : reads_.objects()) ahead_->remove(object);
+}
+
+bool Announcement::begin_opening() noexcept {
+  const Lock lock(mutex_);
+  is_opening_ = !is_planned_;
+  return is_opening_;
+}
+
+// Memory of metadata may be free when the batch is planned.
+void Announcement::open(std::size_t shard, const std::function<void()>& open) {
+  {
+    const Lock lock(mutex_);
+    now_ = shard;
+  }
+  const std::optional<Error> failure = failure_of(open);
+  if (!failure || failure->status() == Status::oom) return;
+  const Lock lock(mutex_);
+  if (is_opening_) failures_.insert_or_assign(shard, *failure);
+}
+
+void Announcement::end_opening() noexcept {
+  const Lock lock(mutex_);
+  is_opening_ = false;
+  opening_ended_.notify_all();
+}
+
+void Announcement::time_out(const Error& why) noexcept {
+  const Lock lock(mutex_);
+  if (!is_opening_) return;
+  static_cast<void>(failure_of([&] { failures_.insert_or_assign(now_, why); }));
+  is_opening_ = false;
+  opening_ended_.notify_all();
+}
+
+std::map<std::size_t, Error> Announcement::take_failures(const std::stop_token& stop) {
+  Lock lock(mutex_);
+  is_planned_ = true;
+  opening_ended_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return !is_opening_; });
+  return std::move(failures_);
+}
+
+void Announcement::begin_reads(Wants wants) noexcept {
+  const Lock lock(mutex_);
+  if (is_planned_) return;
+  ahead_->begin_reads(wants);
+  kept_ = std::move(wants.ahead);
+}
+
+void Announcement::take_reads(Wants& wants) noexcept {
+  const Lock lock(mutex_);
+  is_planned_ = true;
+  ahead_->begin_reads(wants);
+  kept_.clear();
+}
+
+}  // namespace damacy

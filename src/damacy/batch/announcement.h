@@ -1,0 +1,103 @@
+// What stores are asked for before a batch has a slot: its objects, and then reads of its chunks. The bytes stay until
+// the last announced batch that wants them took them. Knows objects, chunks and the memory of answers; not what the
+// bytes are for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "damacy/cache/chunk_key.h"
+#include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
+#include "damacy/fetch/announced_reads.h"
+#include "damacy/fetch/chunk_reads.h"
+#include "damacy/fetch/wanted_chunks.h"
+
+namespace damacy {
+
+// Memory of answers that stores were asked for before batches are planned: of what several batches want, once.
+// Thread-safe.
+class AnswersAhead : public std::enable_shared_from_this<AnswersAhead> {
+ public:
+  // `reads_chunks`: also of chunks. Not where some cache may have a chunk, because only a look-up says so, and it
+  // counts; nor where the reads of batches without a slot begin anyway.
+  explicit AnswersAhead(std::uint64_t most, bool reads_chunks = false) : most_(most), reads_chunks_(reads_chunks) {}
+  // False: there is no room.
+  [[nodiscard]] bool add(const RemoteObject& object) noexcept;
+  void remove(const RemoteObject& object) noexcept;
+  // Begins the reads of the chunks that no read is under way for, in their order, while more than a quarter of the
+  // memory is left. Sets Wants::ahead, by which the caller keeps the bytes. Chunks of which parts are needed, and
+  // chunks that came with their object, are left out. What cannot be begun is left out, too.
+  void begin_reads(Wants& wants) noexcept;
+  [[nodiscard]] bool reads_chunks() const noexcept { return reads_chunks_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept;
+  [[nodiscard]] std::uint64_t most() const noexcept { return most_; }
+
+ private:
+  class Read;
+  struct ReadChunk {
+    std::weak_ptr<Read> read;
+    std::uint64_t begin;  // of the chunk's object, in what is read
+  };
+  struct ByKey {
+    bool operator()(const RemoteObject& left, const RemoteObject& right) const noexcept {
+      return std::tie(left.store, left.key) < std::tie(right.store, right.key);
+    }
+  };
+  WholeObject find(const Want& want) const;
+  void begin(const ChunkRun& run, Wants& wants);
+  bool reserve(std::uint64_t bytes) noexcept;
+  void end(const Read& read) noexcept;
+
+  const std::uint64_t most_;
+  const bool reads_chunks_;
+  Mutex beginning_;  // of reads: of each chunk once. Taken before the other
+  mutable Mutex mutex_;
+  std::uint64_t bytes_ DAMACY_GUARDED_BY(mutex_) = 0;
+  std::map<RemoteObject, std::size_t, ByKey> batches_ DAMACY_GUARDED_BY(mutex_);  // how many want an object
+  std::unordered_map<ChunkKey, ReadChunk, ChunkKeyHash> chunks_ DAMACY_GUARDED_BY(mutex_);
+};
+
+// What stores were asked for before a batch was planned: the first of its objects, as many as there is memory for, and
+// then reads of its chunks. Thread-safe.
+class Announcement {
+ public:
+  Announcement(std::vector<RemoteObject> objects, std::shared_ptr<AnswersAhead> ahead) noexcept;
+  ~Announcement();
+  Announcement(const Announcement&) = delete;
+  Announcement& operator=(const Announcement&) = delete;
+  [[nodiscard]] const std::vector<RemoteObject>& objects() const noexcept { return reads_.objects(); }
+  // Before the batch is planned: objects are opened between the first and the last of these, so that storage is asked
+  // once for each, by what announces or by what plans. False: it is planned.
+  [[nodiscard]] bool begin_opening() noexcept;
+  void open(std::size_t shard, const std::function<void()>& open);
+  void end_opening() noexcept;
+  void time_out(const Error& why) noexcept;  // storage does not answer the present open
+  // The batch is planned: what could not be opened, by shard of its plan. Waits until opening ends.
+  [[nodiscard]] std::map<std::size_t, Error> take_failures(const std::stop_token& stop);
+  // Of the batch's chunks, before it is planned, and keeps them. Afterwards it does nothing.
+  void begin_reads(Wants wants) noexcept;
+  // The batch is planned: begins the others, and leaves all of them to `wants`.
+  void take_reads(Wants& wants) noexcept;
+
+ private:
+  const std::shared_ptr<AnswersAhead> ahead_;
+  AnnouncedReads reads_;
+  Mutex mutex_;
+  StoppableCondition opening_ended_;
+  bool is_planned_ DAMACY_GUARDED_BY(mutex_) = false, is_opening_ DAMACY_GUARDED_BY(mutex_) = false;
+  std::size_t now_ DAMACY_GUARDED_BY(mutex_) = 0;  // the shard that is being opened
+  std::map<std::size_t, Error> failures_ DAMACY_GUARDED_BY(mutex_);
+  std::vector<WholeObject> kept_ DAMACY_GUARDED_BY(mutex_);
+};
+
+}  // namespace damacy
