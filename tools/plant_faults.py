@@ -590,7 +590,25 @@ AHEAD_FAULTS = [
     (
         "reads ahead have no bound",
         "batch/announcement.cpp",
-        "  if (bytes_ + bytes > most_ - most_ / 4) return false;\n",
+        "reads_ >= kReadsAtMost || bytes_ + bytes > most_ - most_ / 4)",
+        "reads_ >= kReadsAtMost)",
+    ),
+    (
+        "any number of reads is made ahead",
+        "batch/announcement.cpp",
+        "reads_ >= kReadsAtMost || bytes_ + bytes",
+        "bytes_ + bytes",
+    ),
+    (
+        "chunks without a version are read ahead",
+        "batch/announcement.cpp",
+        "!wants.chunks[chunk].is_versioned || came_with",
+        "came_with",
+    ),
+    (
+        "an old failure to open an object is one for ever",
+        "batch/announcement.cpp",
+        "  if (now - ended_at_ > kFailureIsNew) failures_.clear();\n",
         "",
     ),
     (
@@ -626,7 +644,7 @@ AHEAD_FAULTS = [
     (
         "what a batch read ahead stays until the batch is settled",
         "batch/announcement.cpp",
-        "  kept_.clear();\n",
+        "  kept.swap(kept_);\n",
         "",
     ),
     (

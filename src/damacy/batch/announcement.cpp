@@ -1,6 +1,7 @@
 #include "damacy/batch/announcement.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <span>
@@ -11,6 +12,11 @@
 
 namespace damacy {
 namespace {
+
+// Requests that wait hold memory that no plan counts.
+constexpr std::size_t kReadsAtMost = 2048;
+// So long a failure to open an object stands for the state of its store.
+constexpr auto kFailureIsNew = std::chrono::seconds(10);
 
 // Calls what waits for a read when that has landed, or at once. Outlives the read, which may end meanwhile.
 class Landing {
@@ -194,18 +200,32 @@ std::uint64_t AnswersAhead::bytes() const noexcept {
   return bytes_;
 }
 
-void AnswersAhead::begin_reads(Wants& wants) noexcept {
+void AnswersAhead::begin_reads(Wants& wants) {
   if (!reads_chunks_) return;
   static_cast<void>(failure_of([&] {
-    const Lock beginning(beginning_);
     wants.ahead.resize(wants.chunks.size());
     const ChunkReads reads = find_reads(wants, [&](std::uint32_t chunk) {
-      if (came_with_its_object(wants.metadata_of(chunk))) return true;
+      if (!wants.chunks[chunk].is_versioned || came_with_its_object(wants.metadata_of(chunk))) return true;
       wants.ahead[chunk] = find(wants.chunks[chunk]);
       return wants.ahead[chunk].object != nullptr;
     });
     for (const ChunkRun& run : reads.runs) begin(run, wants);
   }));
+}
+
+void AnswersAhead::find_reads_of(Wants& wants) const noexcept {
+  if (!reads_chunks_) return;
+  static_cast<void>(failure_of([&] {
+    wants.ahead.resize(wants.chunks.size());
+    for (std::uint32_t chunk = 0; chunk < wants.chunks.size(); ++chunk)
+      if (const Want& want = wants.chunks[chunk]; want.is_versioned && !want.place.failed && !want.place.missing)
+        wants.ahead[chunk] = find(want);
+  }));
+}
+
+void AnswersAhead::forget(const ChunkKey& chunk) noexcept {
+  const Lock lock(mutex_);
+  chunks_.erase(chunk);
 }
 
 WholeObject AnswersAhead::find(const Want& want) const {
@@ -241,7 +261,8 @@ void AnswersAhead::begin(const ChunkRun& run, Wants& wants) {
 // Chunks of batches whose objects are not open cannot be read ahead: a quarter stays for objects.
 bool AnswersAhead::reserve(std::uint64_t bytes) noexcept {
   const Lock lock(mutex_);
-  if (bytes_ + bytes > most_ - most_ / 4) return false;
+  if (reads_ >= kReadsAtMost || bytes_ + bytes > most_ - most_ / 4) return false;
+  ++reads_;
   bytes_ += bytes;
   return true;
 }
@@ -249,6 +270,7 @@ bool AnswersAhead::reserve(std::uint64_t bytes) noexcept {
 // Another read of a chunk may have taken its place.
 void AnswersAhead::end(const Read& read) noexcept {
   const Lock lock(mutex_);
+  --reads_;
   bytes_ -= read.size();
   for (const ChunkKey& chunk : read.chunks())
     if (const auto at = chunks_.find(chunk); at != chunks_.end() && at->second.read.expired()) chunks_.erase(at);
@@ -275,6 +297,7 @@ bool Announcement::begin_opening() noexcept {
 void Announcement::open(std::size_t shard, const std::function<void()>& open) {
   {
     const Lock lock(mutex_);
+    if (is_planned_) return;  // the planner opens it, by all readers
     now_ = shard;
   }
   const std::optional<Error> failure = failure_of(open);
@@ -285,6 +308,11 @@ void Announcement::open(std::size_t shard, const std::function<void()>& open) {
 
 void Announcement::end_opening() noexcept {
   const Lock lock(mutex_);
+  end_opening_now();
+}
+
+void Announcement::end_opening_now() noexcept {
+  ended_at_ = std::chrono::steady_clock::now();
   is_opening_ = false;
   opening_ended_.notify_all();
 }
@@ -293,29 +321,35 @@ void Announcement::time_out(const Error& why) noexcept {
   const Lock lock(mutex_);
   if (!is_opening_) return;
   static_cast<void>(failure_of([&] { failures_.insert_or_assign(now_, why); }));
-  is_opening_ = false;
-  opening_ended_.notify_all();
+  end_opening_now();
 }
 
-std::map<std::size_t, Error> Announcement::take_failures(const std::stop_token& stop) {
+std::map<std::size_t, Error> Announcement::take_failures(const std::stop_token& stop,
+                                                         std::chrono::steady_clock::time_point now) {
   Lock lock(mutex_);
   is_planned_ = true;
   opening_ended_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return !is_opening_; });
+  if (now - ended_at_ > kFailureIsNew) failures_.clear();
   return std::move(failures_);
 }
 
-void Announcement::begin_reads(Wants wants) noexcept {
-  const Lock lock(mutex_);
-  if (is_planned_) return;
+// Without the lock while storage is called: who ends a call that hangs takes it.
+void Announcement::begin_reads(Wants wants) {
+  {
+    const Lock lock(mutex_);
+    if (is_planned_) return;
+  }
   ahead_->begin_reads(wants);
-  kept_ = std::move(wants.ahead);
+  const Lock lock(mutex_);
+  if (!is_planned_ || is_opening_) kept_ = std::move(wants.ahead);
 }
 
 void Announcement::take_reads(Wants& wants) noexcept {
+  ahead_->find_reads_of(wants);
+  std::vector<WholeObject> kept;  // ends without the lock
   const Lock lock(mutex_);
   is_planned_ = true;
-  ahead_->begin_reads(wants);
-  kept_.clear();
+  kept.swap(kept_);
 }
 
 }  // namespace damacy

@@ -3,6 +3,7 @@
 // bytes are for.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -35,9 +36,14 @@ class AnswersAhead : public std::enable_shared_from_this<AnswersAhead> {
   [[nodiscard]] bool add(const RemoteObject& object) noexcept;
   void remove(const RemoteObject& object) noexcept;
   // Begins the reads of the chunks that no read is under way for, in their order, while more than a quarter of the
-  // memory is left. Sets Wants::ahead, by which the caller keeps the bytes. Chunks of which parts are needed, and
-  // chunks that came with their object, are left out. What cannot be begun is left out, too.
-  void begin_reads(Wants& wants) noexcept;
+  // memory is left. Sets Wants::ahead, by which the caller keeps the bytes. Chunks of which parts are needed, that came
+  // with their object, or whose object has no version are left out. What cannot be begun is left out, too. Calls
+  // storage, and so throws what StorageWatch makes of a call that is abandoned.
+  void begin_reads(Wants& wants);
+  // Sets Wants::ahead of those that are under way.
+  void find_reads_of(Wants& wants) const noexcept;
+  // The bytes of a chunk are damaged: who wants it later reads it again.
+  void forget(const ChunkKey& chunk) noexcept;
   [[nodiscard]] bool reads_chunks() const noexcept { return reads_chunks_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept;
   [[nodiscard]] std::uint64_t most() const noexcept { return most_; }
@@ -60,8 +66,8 @@ class AnswersAhead : public std::enable_shared_from_this<AnswersAhead> {
 
   const std::uint64_t most_;
   const bool reads_chunks_;
-  Mutex beginning_;  // of reads: of each chunk once. Taken before the other
   mutable Mutex mutex_;
+  std::size_t reads_ DAMACY_GUARDED_BY(mutex_) = 0;
   std::uint64_t bytes_ DAMACY_GUARDED_BY(mutex_) = 0;
   std::map<RemoteObject, std::size_t, ByKey> batches_ DAMACY_GUARDED_BY(mutex_);  // how many want an object
   std::unordered_map<ChunkKey, ReadChunk, ChunkKeyHash> chunks_ DAMACY_GUARDED_BY(mutex_);
@@ -82,14 +88,19 @@ class Announcement {
   void open(std::size_t shard, const std::function<void()>& open);
   void end_opening() noexcept;
   void time_out(const Error& why) noexcept;  // storage does not answer the present open
-  // The batch is planned: what could not be opened, by shard of its plan. Waits until opening ends.
-  [[nodiscard]] std::map<std::size_t, Error> take_failures(const std::stop_token& stop);
-  // Of the batch's chunks, before it is planned, and keeps them. Afterwards it does nothing.
-  void begin_reads(Wants wants) noexcept;
-  // The batch is planned: begins the others, and leaves all of them to `wants`.
+  // The batch is planned: what could not be opened just now, by shard of its plan. Waits until opening ends.
+  [[nodiscard]] std::map<std::size_t, Error> take_failures(
+      const std::stop_token& stop, std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
+  // Of the batch's chunks, before it is planned, and keeps them. Afterwards it does nothing. Throws as
+  // AnswersAhead::begin_reads().
+  void begin_reads(Wants wants);
+  // The batch is planned: leaves them to `wants`, which has those of other batches, too.
   void take_reads(Wants& wants) noexcept;
+  void forget(const ChunkKey& chunk) noexcept { ahead_->forget(chunk); }
 
  private:
+  void end_opening_now() noexcept DAMACY_REQUIRES(mutex_);
+
   const std::shared_ptr<AnswersAhead> ahead_;
   AnnouncedReads reads_;
   Mutex mutex_;
@@ -97,6 +108,7 @@ class Announcement {
   bool is_planned_ DAMACY_GUARDED_BY(mutex_) = false, is_opening_ DAMACY_GUARDED_BY(mutex_) = false;
   std::size_t now_ DAMACY_GUARDED_BY(mutex_) = 0;  // the shard that is being opened
   std::map<std::size_t, Error> failures_ DAMACY_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point ended_at_ DAMACY_GUARDED_BY(mutex_);  // opening
   std::vector<WholeObject> kept_ DAMACY_GUARDED_BY(mutex_);
 };
 

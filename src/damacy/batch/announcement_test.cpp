@@ -8,6 +8,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <set>
@@ -45,6 +46,7 @@ class AskedObject final : public Object {
   std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
                                           std::function<void()> landed) override {
     note(offset, dst.size());
+    if (during_start) during_start();
     auto read = std::make_unique<Started>(*this, offset, dst);
     if (lands_at_once) {
       landed();
@@ -88,7 +90,8 @@ class AskedObject final : public Object {
 
   std::uint64_t gap = 0;
   bool can_start = true, lands_at_once = false;
-  std::set<std::uint32_t> damaged;                   // chunks: reads of them fail
+  std::set<std::uint32_t> damaged;  // chunks: reads of them fail
+  std::function<void()> during_start;
   std::function<void(std::uint64_t)> during_finish;  // of a read of so many bytes
 
  private:
@@ -142,7 +145,8 @@ struct ReadsAheadTest : ::testing::Test {
   Wants wants_of(const Numbers& numbers, const std::shared_ptr<Object>& of = nullptr) const {
     Wants wants{.objects = {of ? of : object}, .arrays = {&metadata}, .chunks = {}, .ahead = {}};
     for (const std::uint32_t number : numbers)
-      wants.chunks.push_back({.place = {.offset = number * kStride, .bytes = kChunk}, .id = {{1, number}}});
+      wants.chunks.push_back(
+          {.place = {.offset = number * kStride, .bytes = kChunk}, .id = {{1, number}}, .is_versioned = true});
     return wants;
   }
   // Announced, and its reads begun.
@@ -299,13 +303,61 @@ TEST_F(ReadsAheadTest, share_the_memory_with_objects) {
   EXPECT_EQ(object->requests(), 1u);
 }
 
-TEST_F(ReadsAheadTest, of_a_batch_that_is_planned_begin_then) {
+TEST_F(ReadsAheadTest, of_a_batch_that_is_planned_are_left_to_its_engine) {
   Announcement batch({}, memory);
-  read_all(planned(batch, {1, 2}));
-  EXPECT_EQ(object->requests(), 2u);
+  for (const ChunkRun& run : planned(batch, {1, 2})) EXPECT_FALSE(run.whole);
   batch.begin_reads(wants_of({1, 2}));  // too late
-  EXPECT_EQ(object->requests(), 2u);
+  EXPECT_EQ(object->requests(), 0u);
   EXPECT_EQ(memory->bytes(), 0u);
+}
+
+TEST_F(ReadsAheadTest, of_an_object_without_a_version_are_not_made) {
+  Wants wants = wants_of({1, 2});
+  wants.chunks[0].is_versioned = false;
+  Announcement batch({}, memory);
+  batch.begin_reads(wants);
+  EXPECT_EQ(object->asked(1), 0);
+  EXPECT_EQ(object->asked(2), 1);
+}
+
+TEST_F(ReadsAheadTest, of_a_damaged_chunk_are_made_again_for_later_batches) {
+  const auto first = announced({1, 2});
+  object->land_all();
+  first->forget({{1, 1}});
+  const auto second = announced({1, 2});
+  EXPECT_EQ(object->asked(1), 2);
+  EXPECT_EQ(object->asked(2), 1);
+}
+
+TEST_F(ReadsAheadTest, are_limited_in_number) {
+  make_memory(std::size_t{1} << 30);
+  Numbers many(3000);
+  std::iota(many.begin(), many.end(), 0);
+  auto batch = announced(many);
+  EXPECT_EQ(object->requests(), 2048u);
+  object->land_all();
+  batch.reset();
+  batch = announced({2999});
+  EXPECT_EQ(object->asked(2999), 1);
+}
+
+TEST_F(ReadsAheadTest, leave_an_announcement_that_times_out_meanwhile) {
+  Announcement batch({}, memory);
+  ASSERT_TRUE(batch.begin_opening());
+  object->during_start = [&] { batch.time_out(Error(Status::io, "did not answer", "deadline")); };
+  batch.begin_reads(wants_of({1}));
+  EXPECT_EQ(batch.take_failures({}).size(), 1u);
+}
+
+TEST_F(ReadsAheadTest, fail_by_what_was_learned_just_now) {
+  for (const int seconds : {0, 9, 11}) {
+    Announcement batch({}, memory);
+    ASSERT_TRUE(batch.begin_opening());
+    batch.open(0, [] { throw Error(Status::io, "refused", "http"); });
+    batch.end_opening();
+    const auto now = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+    EXPECT_EQ(batch.take_failures({}, now).size(), seconds < 10 ? 1u : 0u) << seconds;
+  }
 }
 
 TEST_F(ReadsAheadTest, are_not_made_where_none_are_wanted) {

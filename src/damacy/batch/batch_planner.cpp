@@ -6,6 +6,7 @@
 
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/on_failure.h"
 #include "damacy/fetch/readers.h"
 
 namespace damacy {
@@ -138,6 +139,10 @@ bool Announcer::add(std::vector<RemoteObject> objects, BatchReads reads) {
 }
 
 void Announcer::call(std::size_t) {
+  const OnFailure undo([this] {
+    const Lock lock(mutex_);
+    is_called_ = false;
+  });
   while (const auto step = next()) step();
 }
 

@@ -195,8 +195,10 @@ std::int64_t ChunkTasks::bytes_placed(std::size_t chunk, std::int64_t elements) 
 
 void ChunkTasks::fail_chunk(std::size_t chunk, const Error& error) noexcept {
   const ChunkPlace& stored = where(chunk);
-  if (error.status() == Status::decode && stored.bytes > 0 && object_with(chunk))
+  if (error.status() == Status::decode && stored.bytes > 0 && object_with(chunk)) {
     object_with(chunk)->forget_piece({stored.offset, stored.bytes});  // also those that a device has decoded
+    if (announcement_) announcement_->forget(wants_.chunks[chunk].id);
+  }
   fail_parts(chunk, extended(error, [&](Error& full) {
                const std::size_t shard = shard_of(chunk);
                const Array& array = array_of(shard);

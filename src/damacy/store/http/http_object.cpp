@@ -46,7 +46,11 @@ class HttpObject::Started final : public StartedRead {
   }
   void finish() override {
     if (!is_there_) return object_->read_exact(offset_, dst_);  // says so
-    for (Part& part : parts_) object_->fetch(part.offset, part.dst, std::move(part.first));
+    for (Part& part : parts_) {
+      if (part.first)
+        part.first->began = object_->origin_->settings().clock->now();  // repeats have their time from now
+      object_->fetch(part.offset, part.dst, std::move(part.first));
+    }
   }
 
  private:
