@@ -33,9 +33,11 @@ class HttpObject::Started final : public StartedRead {
     if (is_there_) object_->copy_head(offset_, dst_);
     divide();
     // The last one calls `landed`; one more keeps it until all are begun.
-    const auto left = std::make_shared<std::atomic<std::size_t>>(parts_.size() + 1);
-    const auto ended = [left, landed = std::move(landed)] {
-      if (left->fetch_sub(1) == 1) landed();
+    landing_->left = parts_.size() + 1;
+    const auto ended = [landing = landing_, clock = object_->origin_->settings().clock, landed = std::move(landed)] {
+      if (landing->left.fetch_sub(1) > 1) return;
+      landing->at = clock->now();
+      landed();
     };
     for (Part& part : parts_) {
       const auto failure =
@@ -46,9 +48,11 @@ class HttpObject::Started final : public StartedRead {
   }
   void finish() override {
     if (!is_there_) return object_->read_exact(offset_, dst_);  // says so
+    // What waited for a batch that takes it has not lost the time of its repeats.
+    const Clock::Time landed = landing_->at;
+    const Clock::Time waited = landed > Clock::Time(0) ? object_->origin_->settings().clock->now() - landed : landed;
     for (Part& part : parts_) {
-      if (part.first)
-        part.first->began = object_->origin_->settings().clock->now();  // repeats have their time from now
+      if (part.first) part.first->began += waited;
       object_->fetch(part.offset, part.dst, std::move(part.first));
     }
   }
@@ -69,7 +73,13 @@ class HttpObject::Started final : public StartedRead {
       parts_.push_back({offset_ + at, dst_.subspan(at, std::min(each, dst_.size() - at))});
   }
 
+  struct Landing {
+    std::atomic<std::size_t> left{0};
+    std::atomic<Clock::Time> at{};  // 0: some have not ended
+  };
+
   const std::shared_ptr<HttpObject> object_;
+  const std::shared_ptr<Landing> landing_ = std::make_shared<Landing>();
   std::uint64_t offset_;  // of what is not there yet
   std::span<std::byte> dst_;
   bool is_there_ = false;  // the object has the range

@@ -236,6 +236,38 @@ TEST(HttpStore, an_object_that_has_changed_is_asked_for_anew) {
   EXPECT_EQ(server.requests(), 3);
 }
 
+class ShiftedClock final : public Clock {
+ public:
+  Time now() const noexcept override { return SteadyClock().now() + shift.load(); }
+  std::atomic<Time> shift{};
+};
+
+TEST(HttpStore, a_started_read_that_waited_long_to_be_finished_is_repeated) {
+  Server server([request = 0](int socket) mutable {
+    if (++request == 2) {
+      send_all(socket, "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+      return;
+    }
+    const int begin = request == 3 ? 70'000 : 0, count = request == 3 ? 4 : 64 << 10;
+    send_all(socket, formatted("HTTP/1.1 206 Partial Content\r\nETag: \"a\"\r\nContent-Range: bytes {}-{}/100000\r\n"
+                               "Content-Length: {}\r\nConnection: close\r\n\r\n{}",
+                               begin, begin + count - 1, count, std::string(static_cast<std::size_t>(count), 'x')));
+  });
+  const auto clock = std::make_shared<ShiftedClock>();
+  HttpSettings settings;
+  settings.clock = clock;
+  const auto store = make_http_store(server.uri(), settings);
+  const auto object = store->open("key");
+  std::array<std::byte, 4> bytes{};
+  std::atomic<bool> has_landed{false};
+  const auto read = object->start_read(70'000, bytes, [&] { has_landed = true; });
+  EXPECT_TRUE(testing::eventually([&] { return has_landed.load(); }));
+  clock->shift = std::chrono::hours(1);  // of which none is the read's
+  read->finish();
+  EXPECT_EQ(bytes[3], std::byte{'x'});
+  EXPECT_EQ(server.requests(), 3);
+}
+
 TEST(HttpStore, a_read_that_will_not_be_made_leaves_the_answer_to_the_others) {
   Server server(
       [](int socket) { send_all(socket, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"); });
