@@ -608,7 +608,7 @@ AHEAD_FAULTS = [
     (
         "an old failure to open an object is one for ever",
         "batch/announcement.cpp",
-        "  if (now - ended_at_ > kFailureIsNew) failures_.clear();\n",
+        "  if (now - ended_at_ > AnswersAhead::kFailureIsNew) failures_.clear();\n",
         "",
     ),
     (

@@ -15,8 +15,6 @@ namespace {
 
 // Requests that wait hold memory that no plan counts.
 constexpr std::size_t kReadsAtMost = 2048;
-// So long a failure to open an object stands for the state of its store.
-constexpr auto kFailureIsNew = std::chrono::seconds(10);
 
 // Calls what waits for a read when that has landed, or at once. Outlives the read, which may end meanwhile.
 class Landing {
@@ -77,6 +75,7 @@ class AnswersAhead::Read final : public Object, public std::enable_shared_from_t
     is_counted_ = memory_->reserve(size_);
     if (!is_counted_) return false;
     bytes_ = std::make_unique_for_overwrite<std::byte[]>(size_);
+    begun_at_ = std::chrono::steady_clock::now();
     started_ = object_->start_read(offset_, all(), [landing = landing_] { landing->land(); });
     return true;
   }
@@ -146,12 +145,12 @@ class AnswersAhead::Read final : public Object, public std::enable_shared_from_t
       state_ = State::finishing;
     }
     const OnFailure undo([this] { settle(State::begun, std::nullopt); });
-    settle(State::finished, failure_of([&] {
-             if (const auto started = std::move(started_))
-               started->finish();
-             else
-               object_->read_exact(offset_, all());
-           }));
+    std::optional<Error> failure;
+    const auto started = std::move(started_);
+    const bool is_old = std::chrono::steady_clock::now() - begun_at_ > memory_->failure_is_new_;
+    if (started) failure = failure_of([&] { started->finish(); });
+    if (!started || (failure && is_old)) failure = failure_of([&] { object_->read_exact(offset_, all()); });
+    settle(State::finished, std::move(failure));
   }
   void settle(State state, std::optional<Error> failure) {
     const Lock lock(mutex_);
@@ -167,6 +166,7 @@ class AnswersAhead::Read final : public Object, public std::enable_shared_from_t
   const std::shared_ptr<Landing> landing_ = std::make_shared<Landing>();
   bool is_counted_ = false;
   std::unique_ptr<std::byte[]> bytes_;
+  std::chrono::steady_clock::time_point begun_at_;
   std::unique_ptr<StartedRead> started_;  // of the thread that finishes it
   mutable Mutex mutex_;
   Condition changed_;
@@ -301,9 +301,9 @@ void Announcement::open(std::size_t shard, const std::function<void()>& open) {
     now_ = shard;
   }
   const std::optional<Error> failure = failure_of(open);
-  if (!failure || failure->status() == Status::oom) return;
   const Lock lock(mutex_);
-  if (is_opening_) failures_.insert_or_assign(shard, *failure);
+  now_.reset();
+  if (failure && failure->status() != Status::oom && is_opening_) failures_.insert_or_assign(shard, *failure);
 }
 
 void Announcement::end_opening() noexcept {
@@ -320,7 +320,9 @@ void Announcement::end_opening_now() noexcept {
 void Announcement::time_out(const Error& why) noexcept {
   const Lock lock(mutex_);
   if (!is_opening_) return;
-  static_cast<void>(failure_of([&] { failures_.insert_or_assign(now_, why); }));
+  static_cast<void>(failure_of([&]() DAMACY_REQUIRES(mutex_) {
+    if (now_) failures_.insert_or_assign(*now_, why);
+  }));
   end_opening_now();
 }
 
@@ -329,7 +331,7 @@ std::map<std::size_t, Error> Announcement::take_failures(const std::stop_token& 
   Lock lock(mutex_);
   is_planned_ = true;
   opening_ended_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return !is_opening_; });
-  if (now - ended_at_ > kFailureIsNew) failures_.clear();
+  if (now - ended_at_ > AnswersAhead::kFailureIsNew) failures_.clear();
   return std::move(failures_);
 }
 

@@ -31,7 +31,11 @@ class AnswersAhead : public std::enable_shared_from_this<AnswersAhead> {
  public:
   // `reads_chunks`: also of chunks. Not where some cache may have a chunk, because only a look-up says so, and it
   // counts; nor where the reads of batches without a slot begin anyway.
-  explicit AnswersAhead(std::uint64_t most, bool reads_chunks = false) : most_(most), reads_chunks_(reads_chunks) {}
+  // `failure_is_new`: a read that began earlier and failed is made once more by whoever takes it.
+  static constexpr auto kFailureIsNew = std::chrono::seconds(10);
+  explicit AnswersAhead(std::uint64_t most, bool reads_chunks = false,
+                        std::chrono::nanoseconds failure_is_new = kFailureIsNew)
+      : most_(most), reads_chunks_(reads_chunks), failure_is_new_(failure_is_new) {}
   // False: there is no room.
   [[nodiscard]] bool add(const RemoteObject& object) noexcept;
   void remove(const RemoteObject& object) noexcept;
@@ -66,6 +70,7 @@ class AnswersAhead : public std::enable_shared_from_this<AnswersAhead> {
 
   const std::uint64_t most_;
   const bool reads_chunks_;
+  const std::chrono::nanoseconds failure_is_new_;
   mutable Mutex mutex_;
   std::size_t reads_ DAMACY_GUARDED_BY(mutex_) = 0;
   std::uint64_t bytes_ DAMACY_GUARDED_BY(mutex_) = 0;
@@ -106,7 +111,7 @@ class Announcement {
   Mutex mutex_;
   StoppableCondition opening_ended_;
   bool is_planned_ DAMACY_GUARDED_BY(mutex_) = false, is_opening_ DAMACY_GUARDED_BY(mutex_) = false;
-  std::size_t now_ DAMACY_GUARDED_BY(mutex_) = 0;  // the shard that is being opened
+  std::optional<std::size_t> now_ DAMACY_GUARDED_BY(mutex_);  // the shard that is being opened
   std::map<std::size_t, Error> failures_ DAMACY_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point ended_at_ DAMACY_GUARDED_BY(mutex_);  // opening
   std::vector<WholeObject> kept_ DAMACY_GUARDED_BY(mutex_);

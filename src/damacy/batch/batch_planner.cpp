@@ -163,6 +163,7 @@ std::function<void()> Announcer::next() {
   if (!objects_.empty()) {
     RemoteObject first = std::move(objects_.front());
     objects_.pop_front();
+    now_.reset();
     return [object = std::move(first)] { expect({&object, 1}); };
   }
   is_called_ = !reads_.empty();
