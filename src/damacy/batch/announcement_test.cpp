@@ -599,11 +599,26 @@ TEST_F(OpeningAheadTest, is_waited_for_until_it_ends_or_the_pipeline_is_closed) 
   std::stop_source closed;
   closed.request_stop();
   EXPECT_TRUE(batch.take_failures(closed.get_token()).empty());
+  std::atomic<bool> has_ended{false};
   std::jthread opening([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    batch.open(1, refuse(Status::io));
+    has_ended = true;
     batch.end_opening();
   });
+  static_cast<void>(batch.take_failures({}));
+  EXPECT_TRUE(has_ended);
+}
+
+TEST_F(OpeningAheadTest, leaves_objects_to_what_plans_from_then_on) {
+  ASSERT_TRUE(batch.begin_opening());
+  std::stop_source closed;  // so that it does not wait
+  closed.request_stop();
+  batch.open(1, [&] {
+    static_cast<void>(batch.take_failures(closed.get_token()));
+    refuse(Status::io)();
+  });
+  batch.open(2, [] { ADD_FAILURE(); });
+  batch.end_opening();
   EXPECT_EQ(batch.take_failures({}).count(1), 1u);
 }
 
