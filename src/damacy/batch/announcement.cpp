@@ -200,8 +200,29 @@ std::uint64_t AnswersAhead::bytes() const noexcept {
   return bytes_;
 }
 
+// To begin reads. Who waits for it waits behind what the store is asked.
+class AnswersAhead::Turn {
+ public:
+  explicit Turn(AnswersAhead& of) : of_(of) {
+    Lock lock(of_.turn_mutex_);
+    while (of_.is_beginning_) StorageWatch::wait_behind([&] { of_.turn_ended_.wait(lock); });
+    of_.is_beginning_ = true;
+  }
+  ~Turn() {
+    const Lock lock(of_.turn_mutex_);
+    of_.is_beginning_ = false;
+    of_.turn_ended_.notify_one();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  AnswersAhead& of_;
+};
+
 void AnswersAhead::begin_reads(Wants& wants) {
   if (!reads_chunks_) return;
+  const Turn turn(*this);
   static_cast<void>(failure_of([&] {
     wants.ahead.resize(wants.chunks.size());
     const ChunkReads reads = find_reads(wants, [&](std::uint32_t chunk) {
@@ -210,16 +231,6 @@ void AnswersAhead::begin_reads(Wants& wants) {
       return wants.ahead[chunk].object != nullptr;
     });
     for (const ChunkRun& run : reads.runs) begin(run, wants);
-  }));
-}
-
-void AnswersAhead::find_reads_of(Wants& wants) const noexcept {
-  if (!reads_chunks_) return;
-  static_cast<void>(failure_of([&] {
-    wants.ahead.resize(wants.chunks.size());
-    for (std::uint32_t chunk = 0; chunk < wants.chunks.size(); ++chunk)
-      if (const Want& want = wants.chunks[chunk]; want.is_versioned && !want.place.failed && !want.place.missing)
-        wants.ahead[chunk] = find(want);
   }));
 }
 
@@ -346,8 +357,8 @@ void Announcement::begin_reads(Wants wants) {
   if (!is_planned_ || is_opening_) kept_ = std::move(wants.ahead);
 }
 
-void Announcement::take_reads(Wants& wants) noexcept {
-  ahead_->find_reads_of(wants);
+void Announcement::take_reads(Wants& wants) {
+  ahead_->begin_reads(wants);
   std::vector<WholeObject> kept;  // ends without the lock
   const Lock lock(mutex_);
   is_planned_ = true;

@@ -44,8 +44,6 @@ class AnswersAhead : public std::enable_shared_from_this<AnswersAhead> {
   // with their object, or whose object has no version are left out. What cannot be begun is left out, too. Calls
   // storage, and so throws what StorageWatch makes of a call that is abandoned.
   void begin_reads(Wants& wants);
-  // Sets Wants::ahead of those that are under way.
-  void find_reads_of(Wants& wants) const noexcept;
   // The bytes of a chunk are damaged: who wants it later reads it again.
   void forget(const ChunkKey& chunk) noexcept;
   [[nodiscard]] bool reads_chunks() const noexcept { return reads_chunks_; }
@@ -54,6 +52,7 @@ class AnswersAhead : public std::enable_shared_from_this<AnswersAhead> {
 
  private:
   class Read;
+  class Turn;
   struct ReadChunk {
     std::weak_ptr<Read> read;
     std::uint64_t begin;  // of the chunk's object, in what is read
@@ -71,6 +70,9 @@ class AnswersAhead : public std::enable_shared_from_this<AnswersAhead> {
   const std::uint64_t most_;
   const bool reads_chunks_;
   const std::chrono::nanoseconds failure_is_new_;
+  Mutex turn_mutex_;  // with no other
+  Condition turn_ended_;
+  bool is_beginning_ DAMACY_GUARDED_BY(turn_mutex_) = false;  // a thread begins reads, each chunk's once
   mutable Mutex mutex_;
   std::size_t reads_ DAMACY_GUARDED_BY(mutex_) = 0;
   std::uint64_t bytes_ DAMACY_GUARDED_BY(mutex_) = 0;
@@ -99,8 +101,8 @@ class Announcement {
   // Of the batch's chunks, before it is planned, and keeps them. Afterwards it does nothing. Throws as
   // AnswersAhead::begin_reads().
   void begin_reads(Wants wants);
-  // The batch is planned: leaves them to `wants`, which has those of other batches, too.
-  void take_reads(Wants& wants) noexcept;
+  // The batch is planned: begins the others, and leaves all of them to `wants`. Throws likewise.
+  void take_reads(Wants& wants);
   void forget(const ChunkKey& chunk) noexcept { ahead_->forget(chunk); }
 
  private:

@@ -53,6 +53,20 @@ bool open_shards(Readers& readers, const std::shared_ptr<ChunkTasks>& tasks, con
   return readers.run_and_wait(std::make_shared<ShardOpening>(tasks), plan.shards.size(), at_once, stop);
 }
 
+// The store is asked for what it was not asked for before. A thread that plans is not one that may hang in it.
+class ReadsTaking final : public AwaitedCalls {
+ public:
+  explicit ReadsTaking(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)), task_(tasks_) {}
+  void call(std::size_t) override { tasks_->take_reads(); }
+  void time_out(std::size_t, const Error&) noexcept override {}  // they are read as usual
+
+ private:
+  void ended() noexcept override { task_.end(); }
+
+  const std::shared_ptr<ChunkTasks> tasks_;
+  Task<ChunkTasks> task_;
+};
+
 Error closed_meanwhile() {
   return Error(Status::shutdown, "the pipeline was closed while a batch was planned", "closed");
 }
@@ -71,6 +85,8 @@ void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, st
   tasks->take_failures(stop);
   if (!open_shards(with.readers, tasks, stop)) throw closed_meanwhile();
   tasks->find_chunks();
+  if (tasks->is_announced() && !with.readers.run_and_wait(std::make_shared<ReadsTaking>(tasks), 1, 1, stop))
+    throw closed_meanwhile();
   planning += watch.elapsed();
   each(tasks);
 }

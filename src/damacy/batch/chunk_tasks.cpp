@@ -119,7 +119,10 @@ void ChunkTasks::find_chunks() {
     }
   }
   choose_parts(wants_, [this](std::size_t chunk) { return needed_bytes(chunk); });
-  if (announcement_) announcement_->take_reads(wants_);
+}
+
+void ChunkTasks::take_reads() {
+  announcement_->take_reads(wants_);
 }
 
 // Of an array only the place counts: two versions of it are one set of chunks.

@@ -59,6 +59,8 @@ class ChunkTasks final : public Job,
   void open_shard(std::size_t shard);  // the same
   void fail_opening(std::size_t shard, const Error& why) noexcept;
   void find_chunks();
+  [[nodiscard]] bool is_announced() const noexcept { return announcement_ != nullptr; }
+  void take_reads();  // of what was announced, after find_chunks(); throws nothing but Abandoned
   // For advice on caches. `parts`: the engine's cache would also hold chunks of which it reads a part.
   void count_wanted(bool parts) const;
   // No more reads begin, but by open tasks: those have what was read ahead.
