@@ -48,12 +48,11 @@ class Landing {
   std::vector<Waiting> waiting_ DAMACY_GUARDED_BY(mutex_);
 };
 
-// An announced object brought its first bytes: all of a chunk without a shard, unless it is large.
+}  // namespace
+
 bool came_with_its_object(const ArrayMetadata& metadata) {
   return metadata.shards.empty() && static_cast<std::uint64_t>(metadata.chunk_bytes()) <= Store::kExpectedBytes;
 }
-
-}  // namespace
 
 // An object of which one range is read, once. Batches read chunks from it.
 class AnswersAhead::Read final : public Object, public std::enable_shared_from_this<Read> {

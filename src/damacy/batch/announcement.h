@@ -25,6 +25,9 @@
 
 namespace damacy {
 
+// An announced object brought its first bytes: all of a chunk without a shard, unless it is large.
+[[nodiscard]] bool came_with_its_object(const ArrayMetadata& metadata);
+
 // Memory of answers that stores were asked for before batches are planned: of what several batches want, once.
 // Thread-safe.
 class AnswersAhead : public std::enable_shared_from_this<AnswersAhead> {

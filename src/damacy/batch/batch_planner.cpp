@@ -126,7 +126,7 @@ class ReadingAhead {
       if (is_announced) --announced;
       const auto chunks = std::span(wants.chunks).subspan(planned.first_chunk, planned.chunk_count);
       for (Want& want : chunks) want.place = {.failed = true};
-      if (!is_announced || !is_one_answer(array)) continue;
+      if (!is_announced || !is_one_answer(array) || came_with_its_object(array.metadata())) continue;
       static_cast<void>(failure_of([&] {
         std::shared_ptr<const Shard> shard;
         announcement.open(s, [&] { shard = catalog_->shard(array, planned.shard); });
