@@ -12,7 +12,6 @@
 #include "damacy/device/host_device.h"
 #include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/pipeline.h"
-#include "damacy/wave/wave_former.h"
 #include "support/blosc_chunks.h"
 #include "support/tiny_zarr.h"
 
@@ -48,26 +47,6 @@ std::string mask_document(std::int64_t chunks, std::int64_t blocks) {
                    R"("configuration": {{"cname": "lz4", "clevel": 5, "shuffle": "noshuffle", "typesize": 1, )"
                    R"("blocksize": 64}}}}]}})",
                    chunks * blocks * kBlock, blocks * kBlock);
-}
-
-TEST(FrameRoom, is_unlimited_until_a_list_was_filled) {
-  FrameRoom room;
-  EXPECT_EQ(room.bytes(), ~std::uint64_t{0});
-  room.learn(0, 0);
-  EXPECT_EQ(room.bytes(), ~std::uint64_t{0});
-  room.learn(0.5, 1000);
-  EXPECT_NEAR(static_cast<double>(room.bytes()), 1800, 1);
-  room.learn(1, 100);
-  EXPECT_NEAR(static_cast<double>(room.bytes()), 90, 1);
-}
-
-TEST(FrameRoom, forgets_slowly) {
-  FrameRoom room;
-  room.learn(1, 100);
-  room.learn(0.001, 1'000'000);
-  EXPECT_LT(room.bytes(), 150u);
-  for (int wave = 0; wave < 300; ++wave) room.learn(0.001, 1'000'000);
-  EXPECT_GT(room.bytes(), 1'000'000u);
 }
 
 struct Order {

@@ -212,6 +212,8 @@ TEST(WaveFormer, a_stop_while_it_waits_for_a_wave_is_thrown) {
 TEST(FrameRoom, is_unlimited_until_a_wave_shows_how_many_bytes_fill_a_list_and_forgets_slowly) {
   FrameRoom room;
   EXPECT_EQ(room.bytes(), ~std::uint64_t{0});
+  room.learn(0, 0);
+  EXPECT_EQ(room.bytes(), ~std::uint64_t{0});
   room.learn(0.5, 1000);
   EXPECT_EQ(room.bytes(), 1800u);  // 0.9 of the list
   room.learn(0.01, 1000);
@@ -221,6 +223,8 @@ TEST(FrameRoom, is_unlimited_until_a_wave_shows_how_many_bytes_fill_a_list_and_f
   EXPECT_EQ(room.bytes(), 1000u);
   for (int wave = 0; wave < 10; ++wave) room.learn(0.9, 0);  // nothing was decoded: it shows nothing
   EXPECT_EQ(room.bytes(), 1000u);
+  for (int wave = 0; wave < 300; ++wave) room.learn(0.001, 1'000'000);
+  EXPECT_GT(room.bytes(), 1'000'000u);
 }
 
 }  // namespace
