@@ -566,7 +566,7 @@ AHEAD_FAULTS = [
     (
         "two threads that open one object ask both",
         "store/http/known_objects.cpp",
-        "first != 0 && keeps_answers && !beside)",
+        "first != 0 && keeps_answers && waits)",
         "false)",
     ),
     (
@@ -606,7 +606,7 @@ AHEAD_FAULTS = [
         "came_with",
     ),
     (
-        "an old failure to open an object is one for ever",
+        "an old failure to open an object stays one",
         "batch/announcement.cpp",
         "  if (now - ended_at_ > AnswersAhead::kFailureIsNew) failures_.clear();\n",
         "",

@@ -231,7 +231,7 @@ def test_no_chunk_is_read_before_its_slot_if_some_cache_may_have_it(server, tmp_
 
 
 def test_a_pipeline_that_is_closed_leaves_no_read_ahead(server):
-    """Its answers are held back until it is closed, and then nobody waits for them."""
+    """Its answers are held back until it is closed. No thread waits for them then."""
     go_on = threading.Event()
 
     def hold(request, answer):

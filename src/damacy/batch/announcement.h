@@ -32,10 +32,11 @@ namespace damacy {
 // Thread-safe.
 class AnswersAhead : public std::enable_shared_from_this<AnswersAhead> {
  public:
+  static constexpr auto kFailureIsNew = std::chrono::seconds(10);
+
   // `reads_chunks`: also of chunks. Not where some cache may have a chunk, because only a look-up says so, and it
   // counts; nor where the reads of batches without a slot begin anyway.
-  // `failure_is_new`: a read that began earlier and failed is made once more by whoever takes it.
-  static constexpr auto kFailureIsNew = std::chrono::seconds(10);
+  // `failure_is_new`: a read that began longer ago than that, and failed, is made once more when it is taken.
   explicit AnswersAhead(std::uint64_t most, bool reads_chunks = false,
                         std::chrono::nanoseconds failure_is_new = kFailureIsNew)
       : most_(most), reads_chunks_(reads_chunks), failure_is_new_(failure_is_new) {}

@@ -73,8 +73,8 @@ class IoPool {
   // At most `most` parts of small operations that follow each other in a queue, which worker `index` may run.
   SmallParts claim_from(Waiting& waiting, Waiting::iterator first, std::size_t index, std::size_t most)
       DAMACY_REQUIRES(mutex_);
-  // How many small operations a thread takes: its share of what waits, with the workers that run others now. Idle ones
-  // have none: the less calls of the driver, the sooner each ends.
+  // How many small operations a thread takes: its share of what waits, with the workers that run others now. Idle
+  // workers have no share: the fewer calls the driver gets at a time, the sooner each ends.
   std::size_t small_share(const Waiting& waiting) const DAMACY_REQUIRES(mutex_);
   std::shared_ptr<Operation> first_for(std::size_t index) DAMACY_REQUIRES(mutex_);  // null: nothing for this worker
   // Whether few operations wait there, and those from `first` on can be left to workers that run small ones now.

@@ -133,7 +133,7 @@ class HttpStore final : public Store {
   std::shared_ptr<HttpObject> find(std::string_view key, bool alone = false) {
     check_key(key);
     if (auto object = known().find(key)) return std::move(*object);
-    const KnownObjects::Asking asking(known(), key, /*beside=*/alone);
+    const KnownObjects::Asking asking(known(), key, /*waits=*/!alone);
     if (auto object = known().find(key)) return std::move(*object);  // kept by another thread meanwhile
     std::unique_ptr<ExpectedObject> expected = known().take_expected(key);
     const SteadyTime asked = expected ? expected->asked : std::chrono::steady_clock::now();

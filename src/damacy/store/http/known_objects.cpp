@@ -221,22 +221,22 @@ std::unique_ptr<ExpectedObject> KnownObjects::take_expected(std::string_view key
   return is_out(*expected) ? nullptr : std::move(expected);
 }
 
-KnownObjects::Asking::Asking(KnownObjects& objects, std::string_view key, bool beside) : objects_(objects), key_(key) {
+KnownObjects::Asking::Asking(KnownObjects& objects, std::string_view key, bool waits) : objects_(objects), key_(key) {
   Lock lock(objects_.mutex_);
-  wait(lock, beside);
+  wait(lock, waits);
   Askers& askers = objects_.asking_[key_];
   if (askers.count++ == 0) askers.number = ++objects_.last_asker_;
 }
 
 // Those that waited for one that got no answer do not wait for each other: a server that fails would be asked by one
 // after the other.
-void KnownObjects::Asking::wait(Lock& lock, bool beside) {
+void KnownObjects::Asking::wait(Lock& lock, bool waits) {
   const auto number = [this]() DAMACY_REQUIRES(objects_.mutex_) {
     const auto at = objects_.asking_.find(key_);
     return at == objects_.asking_.end() ? 0 : at->second.number;
   };
   const bool keeps_answers = objects_.revalidate_after_ > std::chrono::milliseconds(0);
-  if (const std::uint64_t first = number(); first != 0 && keeps_answers && !beside)
+  if (const std::uint64_t first = number(); first != 0 && keeps_answers && waits)
     while (!objects_.asking_ended_.wait_for(lock, kLook,
                                             [&]() DAMACY_REQUIRES(objects_.mutex_) { return number() != first; })) {
       const LockRelease meanwhile(lock, objects_.mutex_);  // who abandons this call may need the objects

@@ -70,16 +70,16 @@ class KnownObjects {
 
   // While one lives, its object is being asked for, and no other thread claims it. Its constructor waits for a claim,
   // and for who asks already: find() then has the answer, or that one got none and this one asks. Ends early as a
-  // request does. `beside`: the thread asks for another object, which others may wait for, so this waits for no answer.
+  // request does. `waits`: not where the thread asks for another object meanwhile, for which others may wait.
   class Asking {
    public:
-    Asking(KnownObjects& objects, std::string_view key, bool beside = false);
+    Asking(KnownObjects& objects, std::string_view key, bool waits = true);
     ~Asking();
     Asking(const Asking&) = delete;
     Asking& operator=(const Asking&) = delete;
 
    private:
-    void wait(Lock& lock, bool beside) DAMACY_REQUIRES(objects_.mutex_);
+    void wait(Lock& lock, bool waits) DAMACY_REQUIRES(objects_.mutex_);
 
     KnownObjects& objects_;
     const std::string key_;

@@ -38,7 +38,7 @@ TEST(KnownObjects, an_expected_object_that_was_taken_is_claimed_by_nobody_until_
 TEST(KnownObjects, one_that_could_not_be_asked_for_is_claimed_again) {
   KnownObjects objects(1h);
   {
-    const KnownObjects::Asking one(objects, "a"), beside(objects, "a", true);
+    const KnownObjects::Asking one(objects, "a"), other(objects, "a", /*waits=*/false);
     EXPECT_FALSE(objects.claim("a"));
   }
   EXPECT_TRUE(objects.claim("a"));
