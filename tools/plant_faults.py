@@ -136,6 +136,74 @@ FAULTS = [  # name, file in src/damacy, text, and the text that replaces it
         "",
     ),
 ]
+SHARED_DECODE_FAULTS = [  # batches that share the decodes of a device
+    (
+        "the memory of a wave is lent while others place from it",
+        "wave/wave.cpp",
+        "    if (--holders_ > 0) return;\n",
+        "    if (--holders_ > 100) return;\n",
+    ),
+    (
+        "what those need who share a decode is not decoded",
+        "wave/stage_chunk.cpp",
+        "  return chunk.decode ? chunk.decode->begin(std::move(needed)) : needed;\n",
+        "  if (chunk.decode) static_cast<void>(chunk.decode->begin(needed));\n  return needed;\n",
+    ),
+    (
+        "a wave holds so many others that none is left to wait for",
+        "wave/wave_former.h",
+        "kShareHeld = 3;",
+        "kShareHeld = 1;",
+    ),
+    (
+        "what is kept behind a chunk that no wave holds is added to the wave before",
+        "wave/wave_former.cpp",
+        "if (!has_room || of_request != wave_.get() || (request && request->is_full())) submit();",
+        "if (request && request->is_full()) submit();",
+    ),
+    (
+        "a wave that retired is joined",
+        "wave/wave.cpp",
+        "  if (has_retired_) return false;\n",
+        "",
+    ),
+    (
+        "the stamps of an object are compared before a shared read ends",
+        "wave/shared_decode.cpp",
+        "std::move(open), PendingRead(*other.chunks)});",
+        "std::move(open), std::nullopt});",
+    ),
+    (
+        "placements without an image do not wait for an earlier wave",
+        "wave/wave_runner.cpp",
+        "wave.places_from()) others.push_back(earlier->decoded);",
+        "wave.places_from()) static_cast<void>(earlier);",
+    ),
+    (
+        "what joins does not count as decoded by the device",
+        "wave/wave_former.cpp",
+        "    decoded_joined_ += bytes;",
+        "    decoded_joined_ += 0;",
+    ),
+    (
+        "a chunk without a version is shared",
+        "wave/wave_former.cpp",
+        "|| !staged.chunks->wants().chunks[staged.chunk].is_versioned) return;",
+        ") return;",
+    ),
+    (
+        "what the host decodes after all is placed for one job",
+        "wave/wave_runner.cpp",
+        "return chunk.is_joined ? chunk.decode->is_redone() : chunk.redo.load();",
+        "return chunk.is_joined ? false : chunk.redo.load();",
+    ),
+    (
+        "the host decodes for all jobs only what the first one needs",
+        "wave/wave_runner.cpp",
+        "  const auto failure = failure_of([&] { direct_.decode_on_host(decodes, chunk); });",
+        "  const auto failure = failure_of([&] {\n    if (!chunk.is_joined) direct_.decode_on_host(decodes, chunk);\n  });",
+    ),
+]
 DEVICE_READ_FAULTS = [  # single reads of zarr-python, and device arrays
     (
         "a read into a device ends before it is formed",
@@ -776,7 +844,8 @@ READ_FAULTS = [
     ),
 ]
 READING = (
-    "WorkerEngine*:HostSink*:ChunkShare*:ReadsTest*:FindReads*:ChunkTasks*:SampleStream*:*WaveRunnerOn*:*WaveFormer*"
+    "WaveTest*:*SharedDecodesOn*:WorkerEngine*:HostSink*:ChunkShare*:ReadsTest*:FindReads*:ChunkTasks*:SampleStream*:"
+    "*WaveRunnerOn*:*WaveFormer*"
 )
 KEPT = "ChunkCache.*:SharedRegions.*:PagesAhead*:*Kept*:CachedChunks*:SameVerdicts.*large_chunk*"
 # Conformance suites; rules of tasks, of slots, of readers, of transfers and of small reads.
@@ -809,6 +878,7 @@ def faults() -> Iterator[Fault]:
     for name, file, stands, planted in (
         FAULTS
         + DEVICE_READ_FAULTS
+        + SHARED_DECODE_FAULTS
         + FILE_FAULTS
         + SUITE_FAULTS
         + FINISH_FAULTS

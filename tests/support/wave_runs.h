@@ -38,12 +38,16 @@ struct WaveRuns {
     std::uint64_t device_from_bytes = 0;
     bool never_more_than_stored = false;
     bool seal = true;
+    EncodedCaches caches = {};
+    bool share_decodes = false;
   };
   void add(const std::vector<std::shared_ptr<FakeChunks>>& all, const How& how) {
     std::vector<std::shared_ptr<WantedChunks>> chunks(all.begin(), all.end());
     std::vector<Task<Job>> tasks;  // as whoever plans has
     for (const auto& one : all) tasks.push_back(one->new_task());
-    former.add({chunks, readers, memory(), how.device_from_bytes, how.never_more_than_stored}, {});
+    former.add(
+        {chunks, readers, memory(), how.device_from_bytes, how.never_more_than_stored, how.caches, how.share_decodes},
+        {});
     if (how.seal) former.seal();
   }
   void add(const std::vector<std::shared_ptr<FakeChunks>>& all) { add(all, How{}); }

@@ -53,10 +53,11 @@ class Lease {
 template <class T>
 class Pool {
  public:
-  explicit Pool(std::vector<std::unique_ptr<T>> things) : state_(std::make_shared<State>()) {
+  explicit Pool(std::vector<std::unique_ptr<T>> things) : size_(things.size()), state_(std::make_shared<State>()) {
     for (auto& thing : things) state_->free.push_back(std::move(thing));
   }
 
+  std::size_t size() const noexcept { return size_; }  // free or not
   // Waits until an object is free; empty if stopped.
   std::optional<Lease<T>> acquire(std::stop_token stop) {
     Lock lock(state_->mutex);
@@ -87,6 +88,7 @@ class Pool {
     return Lease<T>(state_, std::move(slot));
   }
 
+  std::size_t size_;
   std::shared_ptr<State> state_;
 };
 

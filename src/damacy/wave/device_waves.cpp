@@ -69,8 +69,9 @@ DeviceWaves::DeviceWaves(DeviceParts parts, StatsBoard& board)
       former_({slots_, plan().waves.slab, plan().waves.destination, staging_}, runner_) {}
 
 void DeviceWaves::add(std::span<const std::shared_ptr<WantedChunks>> chunks, Readers& readers,
-                      const DecodeMemory& memory, std::stop_token stop, EncodedCaches caches) {
-  former_.add({chunks, readers, memory, parts_.device_from_bytes, parts_.never_more_than_stored, std::move(caches)},
+                      const DecodeMemory& memory, std::stop_token stop, EncodedCaches caches, bool share_decodes) {
+  former_.add({chunks, readers, memory, parts_.device_from_bytes, parts_.never_more_than_stored, std::move(caches),
+               share_decodes},
               std::move(stop));
 }
 
@@ -165,7 +166,7 @@ class StreamEngine final : public BatchEngine {
       return std::make_shared<CachedChunks>(*tasks, cache, form_);
     };
     waves_.add({&chunks, 1}, readers_, waves_.memory_of(readers_), std::move(stop),
-               {cached_in(waves_.device_cache()), cached_in(waves_.host_cache())});
+               {cached_in(waves_.device_cache()), cached_in(waves_.host_cache())}, /*share_decodes=*/true);
   }
   void end_batch() override { waves_.end_group(); }
   void flush() override { waves_.seal(); }

@@ -51,7 +51,7 @@ class DeviceWaves {
 
   // One thread calls these three. May wait for memory. If add() throws, the caller fails the chunks.
   void add(std::span<const std::shared_ptr<WantedChunks>> chunks, Readers& readers, const DecodeMemory& memory,
-           std::stop_token stop, EncodedCaches caches = {});
+           std::stop_token stop, EncodedCaches caches = {}, bool share_decodes = false);
   // If the device has little work, what was added starts now instead of waiting for a fuller wave.
   void end_group();
   void seal() { former_.seal(); }  // what was added starts now

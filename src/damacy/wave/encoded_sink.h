@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "damacy/fetch/chunk_reads.h"
+#include "damacy/wave/shared_decode.h"
 #include "damacy/wave/stage_chunk.h"
 #include "damacy/wave/wave.h"
 
@@ -23,16 +24,14 @@ class EncodedSink final : public ChunkSink {
         caches_(std::move(caches)),
         staged_(std::move(staged)),
         range_(std::move(range)) {}
+  ~EncodedSink() override { end_decodes(staged_); }
   // The wave continues without the chunks that were not taken.
   void end() noexcept override { const auto ends = std::exchange(range_, std::nullopt); }
 
   WantedChunks& chunks() noexcept override { return *chunks_; }
   ReadBuffer buffer(std::uint64_t, std::stop_token) override { return {range_->memory(), range_->piece()}; }
   bool only_reads() const noexcept override { return true; }
-  void fail_read(std::size_t chunk, const Error& why) noexcept override {
-    staged(chunk).failed = true;
-    chunks_->fail_chunk(chunk, why);
-  }
+  void fail_read(std::size_t chunk, const Error& why) noexcept override { fail_staged(staged(chunk), why); }
   bool take(std::size_t, std::size_t chunk, std::span<const std::byte> packed, std::span<const ByteRange>,
             std::stop_token) noexcept override {
     stage_chunk(*wave_, staged(chunk), packed, caches_);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "damacy/store/engine.h"
+#include "damacy/wave/shared_decode.h"
 #include "damacy/wave/stage_chunk.h"
 #include "damacy/wave/wave.h"
 
@@ -17,6 +18,7 @@ class KeptChunksRequest final : public Request {
  public:
   KeptChunksRequest(std::shared_ptr<Wave> wave, const std::shared_ptr<WantedChunks>& chunks, EncodedCaches caches)
       : task_(chunks->new_task()), wave_(std::move(wave)), caches_(std::move(caches)), open_(wave_->open()) {}
+  ~KeptChunksRequest() override { end_decodes(chunks_); }
   // A chunk of the wave and the job, which has `kept`. At least one.
   void add(StagedChunk& chunk) { chunks_.push_back(&chunk); }
   bool is_full() const noexcept { return chunks_.size() >= kChunksAtOnce; }
@@ -27,15 +29,13 @@ class KeptChunksRequest final : public Request {
       stage_kept_chunks(*wave_, chunks_, caches_);
     else
       fail(*failure);
+    chunks_.clear();
     const auto ends = std::exchange(open_, std::nullopt);
   }
 
  private:
   void fail(const Error& why) noexcept {
-    for (StagedChunk* const chunk : chunks_) {
-      chunk->failed = true;
-      chunk->chunks->fail_chunk(chunk->chunk, why);
-    }
+    for (StagedChunk* const chunk : chunks_) fail_staged(*chunk, why);
   }
 
   static constexpr std::size_t kChunksAtOnce = 256;

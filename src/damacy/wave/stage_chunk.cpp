@@ -5,6 +5,7 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/prefetch.h"
 #include "damacy/plan/destination.h"
+#include "damacy/wave/shared_decode.h"
 
 namespace damacy {
 namespace {
@@ -29,13 +30,6 @@ FrameSink frames_of(Wave& wave, StagedChunk& chunk) {
             const Wave::OwnedFrames one{&chunk, own};
             wave.own_frames({&one, 1});
           }};
-}
-
-void add_placements_of(Wave& wave, StagedChunk& chunk, const StagedFrames& found, PlacementList& list) {
-  if (found.in_source)
-    add_placements(list, chunk, WantedChunks::From::chunk, wave.source_address(*found.in_source), found.layout);
-  else
-    add_decoded_placements(list, wave, chunk, found.layout);
 }
 
 // The source bytes of a copy, from its first to its last.
@@ -97,25 +91,42 @@ void keep_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packe
 
 template <class Stage>
 void attempt(StagedChunk& chunk, Stage stage) noexcept {
-  const auto failure = failure_of(stage);
-  if (!failure) return;
-  chunk.failed = true;
-  chunk.chunks->fail_chunk(chunk.chunk, *failure);
+  if (const auto failure = failure_of(stage)) fail_staged(chunk, *failure);
+}
+
+std::vector<ByteRange> needed_of(const StagedChunk& chunk) {
+  std::vector<ByteRange> needed = chunk.chunks->needed_bytes(chunk.chunk);
+  return chunk.decode ? chunk.decode->begin(std::move(needed)) : needed;
+}
+
+// Those that share its decode are placed from there, too.
+void pass_on(const StagedChunk& chunk, const StagedFrames& found) noexcept {
+  if (chunk.decode && !chunk.failed)
+    chunk.decode->described(chunk.redo ? nullptr : &found, [](Wave& wave, StagedChunk& other, const StagedFrames& at) {
+      add_placements_of(wave, other, at, other.share->placements);
+    });
 }
 
 }  // namespace
 
+void add_placements_of(Wave& wave, StagedChunk& chunk, const StagedFrames& found, PlacementList& list) {
+  if (found.in_source)
+    add_placements(list, chunk, WantedChunks::From::chunk, wave.source_address(*found.in_source), found.layout);
+  else
+    add_decoded_placements(list, wave, chunk, found.layout);
+}
+
 void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed,
                  const EncodedCaches& caches) noexcept {
+  StagedFrames found;
   attempt(chunk, [&] {
     const ArrayMetadata& metadata = chunk.chunks->metadata_of(chunk.chunk);
-    const StagedBytes bytes{packed, chunk.staged_at, chunk.decoded_at, metadata.chunk_bytes(),
-                            chunk.chunks->needed_bytes(chunk.chunk)};
-    StagedFrames found;
+    const StagedBytes bytes{packed, chunk.staged_at, chunk.decoded_at, metadata.chunk_bytes(), needed_of(chunk)};
     const DecodeResult result = stage_frames(metadata.codecs, bytes, frames_of(wave, chunk), found);
     chunk.redo = !result.ok() || found.host;
     if (!chunk.redo) add_placements_of(wave, chunk, found, chunk.share->placements);
   });
+  pass_on(chunk, found);
   if (chunk.redo || chunk.failed) return;
   if (!may_be_kept(caches.on_device, chunk.chunk) && !may_be_kept(caches.on_host, chunk.chunk)) return;
   static_cast<void>(failure_of([&] { keep_chunk(wave, chunk, packed, caches); }));
@@ -159,7 +170,7 @@ void stage_kept_chunks(Wave& wave, std::span<StagedChunk* const> chunks, const E
     for (std::size_t i = 0; i < chunks.size(); ++i) {
       if (i + kNotesAhead < chunks.size()) prefetch_for_reading(chunks[i + kNotesAhead]->kept->note().data());
       StagedChunk* const chunk = chunks[i];
-      const std::vector<ByteRange> needed = chunk->chunks->needed_bytes(chunk->chunk);
+      const std::vector<ByteRange> needed = needed_of(*chunk);
       const std::size_t first = frames.size();
       const StagedFrames found =
           find_described(chunk->kept->note(), chunk->staged_at, chunk->decoded_at, needed, frames);
@@ -179,6 +190,7 @@ void stage_kept_chunks(Wave& wave, std::span<StagedChunk* const> chunks, const E
     for (std::size_t i = 0; i < chunks.size(); ++i)
       if (!chunks[i]->redo) add_placements_of(wave, *chunks[i], all[i].frames, placements);
     chunks.front()->share->placements.add(placements);
+    for (std::size_t i = 0; i < chunks.size(); ++i) pass_on(*chunks[i], all[i].frames);
   });
   for (StagedChunk* const chunk : chunks) {
     if (failure) attempt(*chunk, [&] { throw *failure; });

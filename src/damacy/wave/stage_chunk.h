@@ -19,6 +19,9 @@ struct EncodedCaches {
   std::shared_ptr<CachedChunks> on_device, on_host;
 };
 
+// Adds the placements of a chunk whose frames were found, in that wave.
+void add_placements_of(Wave& wave, StagedChunk& chunk, const StagedFrames& found, PlacementList& list);
+
 // `packed` are the chunk's encoded bytes, at offset staged_at. Adds frames and placements to the wave; reports a
 // failure to the chunk's job.
 void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed,

@@ -144,7 +144,44 @@ void Wave::add_share(Destination& to) {
 void Wave::give_back() noexcept {
   scratch = {};
   pinned = {};
+  {
+    const Lock lock(mutex_);
+    has_retired_ = true;
+  }
+  let_go();
+  for (const std::shared_ptr<Wave>& earlier : places_from_) earlier->let_go();
+  places_from_.clear();
+}
+
+bool Wave::has_retired() const {
+  const Lock lock(mutex_);
+  return has_retired_;
+}
+
+bool Wave::hold() noexcept {
+  const Lock lock(mutex_);
+  if (has_retired_) return false;
+  ++holders_;
+  return true;
+}
+
+void Wave::let_go() noexcept {
+  {
+    const Lock lock(mutex_);
+    if (--holders_ > 0) return;
+  }
   slot_.reset();
+}
+
+bool Wave::place_from(const std::shared_ptr<Wave>& earlier, std::uint64_t bytes, std::size_t most) {
+  if (earlier.get() != this && std::ranges::find(places_from_, earlier) == places_from_.end()) {
+    if (places_from_.size() >= most) return false;
+    places_from_.reserve(most);
+    if (!earlier->hold()) return false;
+    places_from_.push_back(earlier);
+  }
+  joined_bytes_ += padded(bytes);
+  return true;
 }
 
 void Wave::EncodedCopies::add(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {

@@ -40,6 +40,7 @@ struct WaveSlot {
 
 struct WaveShare;
 struct StagedPiece;
+class SharedDecode;
 class Wave;
 
 // A wave, or a part of it, on its way from thread to thread; keeps the wave while it is.
@@ -96,7 +97,9 @@ struct StagedChunk {
   std::optional<ChunkTier::Hold> kept;         // nothing is staged: its encoded bytes are there
   // Where a chunk is kept. Published if the device decodes it.
   std::optional<ChunkTier::Filling> keep_on_device, keep_on_host;
-  bool by_device = false;  // encoded bytes are staged; else what is placed
+  std::shared_ptr<SharedDecode> decode;  // which chunks of other jobs may share; null: none
+  bool is_joined = false;                // `decode` is another chunk's: nothing is staged or decoded for this one
+  bool by_device = false;                // encoded bytes are staged; else what is placed
   bool is_fill = false;
   std::atomic<bool> redo{false};  // to be decoded on the host after all
   PlacedParts placed;
@@ -270,11 +273,19 @@ class Wave : public std::enable_shared_from_this<Wave> {
   Event bringing, brought;  // to_source
   std::uint64_t bytes_brought = 0;
   Event decoding, decoded;  // its beginning and its end
-  bool copies_counted = false;
+  bool copies_counted = false, decoding_counted = false;
   std::optional<Error> failure;  // of its way through the device
   WaveStep step;
-  // It retires: the memory goes to the next wave.
+  // It retires: the memory goes to the next wave, unless others place from it.
   void give_back() noexcept;
+
+  // The planner. So many decoded bytes will be placed from an earlier wave, or from this one. False: that one has
+  // retired, or this one would hold more than `most` others.
+  [[nodiscard]] bool place_from(const std::shared_ptr<Wave>& earlier, std::uint64_t bytes, std::size_t most);
+  std::uint64_t joined_bytes() const noexcept { return joined_bytes_; }  // padded, of such chunks
+  // Earlier ones, whose memory stays until this one retires.
+  std::span<const std::shared_ptr<Wave>> places_from() const noexcept { return places_from_; }
+  bool has_retired() const;
 
  private:
   friend class StagedRange;
@@ -283,19 +294,24 @@ class Wave : public std::enable_shared_from_this<Wave> {
   void close_range(StagedPiece* piece) noexcept;
   void report(StagedPiece& piece) noexcept;  // under the lock
   void close_last_piece() noexcept;
+  bool hold() noexcept;
+  void let_go() noexcept;
 
-  std::optional<Lease<WaveSlot>> slot_;
+  std::optional<Lease<WaveSlot>> slot_;  // until the last of its holders has let go
   Arena& staging_;
   WaveWatcher& watcher_;
-  std::uint64_t decoded_bytes_ = 0;
+  std::uint64_t decoded_bytes_ = 0, joined_bytes_ = 0;
   std::uint64_t to_decode_ = 0;
   std::uint64_t number_ = 0;
   StableVector<StagedChunk> chunks_;
   std::deque<WaveShare> shares_;  // addresses stay
+  std::vector<std::shared_ptr<Wave>> places_from_;
 
-  Mutex mutex_;  // planner and readers; what the planner alone writes it reads without
+  mutable Mutex mutex_;  // planner and readers; what the planner alone writes it reads without
   std::uint64_t staged_ = 0;
   bool sealed_ DAMACY_GUARDED_BY(mutex_) = false;
+  std::size_t holders_ DAMACY_GUARDED_BY(mutex_) = 1;  // of its memory: itself, and waves that place from it
+  bool has_retired_ DAMACY_GUARDED_BY(mutex_) = false;
   std::uint64_t open_ranges_ DAMACY_GUARDED_BY(mutex_) = 0;
   std::deque<StagedPiece> pieces_;  // addresses stay
   FrameOwners owners_ DAMACY_GUARDED_BY(mutex_);

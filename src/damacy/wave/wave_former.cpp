@@ -6,6 +6,7 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
+#include "damacy/core/on_failure.h"
 #include "damacy/wave/crop_size.h"
 #include "damacy/wave/encoded_sink.h"
 #include "damacy/wave/kept_chunks.h"
@@ -76,7 +77,7 @@ bool WaveFormer::frames_fit(const Need& need) const {
 
 bool WaveFormer::find_room(const Need& need) {
   if (!wave_ || !wave_->fits(need.staged, need.decoded) || !frames_fit(need) || wave_->staged() >= enough_encoded_ ||
-      wave_->decoded_bytes() >= enough_decoded_) {
+      wave_->decoded_bytes() >= enough_decoded_ || wave_->joined_bytes() + need.joined > decoded_bytes_) {
     if (!wave_ || !wave_->empty()) start_wave();
     if (!wave_->fits(need.staged, need.decoded)) return false;
   }
@@ -105,8 +106,9 @@ void WaveFormer::add_some(WantedChunks& chunks, std::span<const std::uint32_t> s
   }
 }
 
-bool WaveFormer::goes_to_device(const LocatedWants& wants, const std::vector<ChunkReads>& reads) {
-  std::uint64_t decoded = 0, stored = 0, crops = 0;
+// What joins counts, too: its job waits for the device anyway.
+bool WaveFormer::goes_to_device(const LocatedWants& wants, const std::vector<ChunkReads>& reads) const {
+  std::uint64_t decoded = decoded_joined_, stored = 0, crops = 0;
   for (std::size_t i = 0; i < reads.size(); ++i) {
     for (const ChunkRun& run : reads[i].runs)
       for (const std::uint32_t chunk : run.chunks) decoded += wants.chunks[i]->metadata_of(chunk).chunk_bytes();
@@ -133,8 +135,9 @@ void WaveFormer::add(const LocatedWants& wants, std::stop_token stop) {
   std::vector<KeptChunk> kept;
   bool may_keep = false;
   std::uint64_t encoded = 0, decoded_kept = 0;
+  decoded_joined_ = 0;
   for (const Chunks& chunks : wants.chunks) {
-    reads.push_back(find_wanted_reads(*chunks, kept, may_keep));
+    reads.push_back(find_wanted_reads(chunks, kept, may_keep));
     for (const ChunkRun& run : reads.back().runs) encoded += Wave::padded(run.bytes);
   }
   for (const KeptChunk& chunk : kept) {
@@ -162,20 +165,52 @@ void WaveFormer::add(const LocatedWants& wants, std::stop_token stop) {
   if (several) seal();
 }
 
-// Without those that are kept. `may_keep`: some others will be kept.
-ChunkReads WaveFormer::find_wanted_reads(const WantedChunks& chunks, std::vector<KeptChunk>& kept,
-                                         bool& may_keep) const {
+// Without those that joined, or are kept. `may_keep`: some others will be kept.
+ChunkReads WaveFormer::find_wanted_reads(const Chunks& chunks, std::vector<KeptChunk>& kept, bool& may_keep) {
   const auto find = [&](const std::shared_ptr<CachedChunks>& cache, std::uint32_t chunk) {
-    if (!cache) return false;
+    if (!cache || !device_decodes(chunks->metadata_of(chunk).codecs)) return false;
     auto hold = cache->find(chunk);
     may_keep = may_keep || cache->may_be_kept(chunk);
     if (hold) kept.push_back({chunk, std::move(*hold), cache == wants_->caches.on_device});
     return hold.has_value();
   };
-  return find_reads(chunks.wants(), [&](std::uint32_t chunk) {
-    if (!device_decodes(chunks.metadata_of(chunk).codecs)) return false;
-    return find(wants_->caches.on_device, chunk) || find(wants_->caches.on_host, chunk);
+  under_way_.forget_ended();
+  return find_reads(chunks->wants(), [&](std::uint32_t chunk) {
+    return join(chunks, chunk) || find(wants_->caches.on_device, chunk) || find(wants_->caches.on_host, chunk);
   });
+}
+
+// The wave comes first: while this thread waits for one, it may hold the memory of few others. A sealed wave that holds
+// them may still wait for this thread to submit what is kept.
+bool WaveFormer::join(const Chunks& chunks, std::uint32_t chunk) {
+  if (!wants_->share_decodes || !under_way_.has(chunks->id_of(chunk))) return false;
+  std::vector<ByteRange> needed = chunks->needed_bytes(chunk);
+  const std::uint64_t bytes = chunks->metadata_of(chunk).chunk_bytes();
+  if (!under_way_.find(chunks->id_of(chunk), needed) || !find_room({.joined = Wave::padded(bytes)})) return false;
+  const auto found = under_way_.find(chunks->id_of(chunk), needed);
+  if (!found || !wave_->place_from(found->wave, bytes, slots_.size() / kShareHeld)) return false;
+  StagedRange open = wave_->open();
+  StagedChunk& staged = wave_->add(chunks, chunk);
+  staged.by_device = true;
+  staged.is_joined = true;
+  staged.decode = found->decode;
+  const bool has_joined = found->decode->join(staged, std::move(needed), std::move(open),
+                                              [](Wave& wave, StagedChunk& other, const StagedFrames& at) {
+                                                add_placements_of(wave, other, at, other.share->placements);
+                                              });
+  if (has_joined)
+    decoded_joined_ += bytes;
+  else
+    staged.failed = true;  // it is added again, to be read
+  return has_joined;
+}
+
+// Later jobs may share it. What the device keeps they decode again: so they need not wait for another wave
+// (docs/design/two-engines.md).
+void WaveFormer::share_decode(StagedChunk& staged) {
+  if (!wants_->share_decodes || !staged.chunks->wants().chunks[staged.chunk].is_versioned) return;
+  staged.decode = std::make_shared<SharedDecode>(*wave_, staged);
+  under_way_.add(staged.chunks->id_of(staged.chunk), wave_, staged.decode);
 }
 
 // False: no wave has room.
@@ -196,23 +231,28 @@ bool WaveFormer::add_kept_chunk(const Chunks& chunks, KeptChunk& found, StagedCh
   } else {
     staged->staged_at = wave_->place(bytes.size()) + lead;
     wave_->to_source.add(address + lead, wave_->source_address(staged->staged_at), encoded);
+    share_decode(*staged);
   }
   return true;
 }
 
-// Requests of chunks of one wave each.
+// Requests of chunks of one wave each. One is submitted before a second wave starts behind its own.
 void WaveFormer::add_kept(const Chunks& chunks, std::vector<KeptChunk> kept) {
   std::unique_ptr<KeptChunksRequest> request;
+  const Wave* of_request = nullptr;
   const auto submit = [&] {
     if (request) wants_->readers.submit(std::move(request));
   };
   for (KeptChunk& found : kept) {
     add_some(*chunks, {&found.chunk, 1}, [&] {
       StagedChunk* staged = nullptr;
-      const Wave* const before = wave_.get();
-      if (!add_kept_chunk(chunks, found, staged))
-        return add_host_run(chunks, run_of_chunk(chunks->wants(), found.chunk), false);
-      if (wave_.get() != before || (request && request->is_full())) submit();
+      const OnFailure undo([&staged] {
+        if (staged != nullptr) end_decodes({&staged, 1});
+      });
+      const bool has_room = add_kept_chunk(chunks, found, staged);
+      if (!has_room || of_request != wave_.get() || (request && request->is_full())) submit();
+      if (!has_room) return add_host_run(chunks, run_of_chunk(chunks->wants(), found.chunk), false);
+      of_request = wave_.get();
       if (!request) request = std::make_unique<KeptChunksRequest>(wave_, chunks, wants_->caches);
       request->add(*staged);
     });
@@ -245,6 +285,8 @@ void WaveFormer::add_device_run(const Chunks& chunks, const ChunkRun& run) {
   }
   StagedRange range = wave_->stage(run.bytes);
   std::vector<StagedChunk*> all;
+  all.reserve(run.chunks.size());
+  const OnFailure undo([&all] { end_decodes(all); });
   for (std::size_t i = 0; i < run.chunks.size(); ++i) {
     const std::uint32_t chunk = run.chunks[i];
     StagedChunk& staged = wave_->add(chunks, chunk);
@@ -253,8 +295,9 @@ void WaveFormer::add_device_run(const Chunks& chunks, const ChunkRun& run) {
     staged.decoded_at = wave_->decode(decoded);
     staged.by_device = true;
     all.push_back(&staged);
+    share_decode(staged);
   }
-  auto sink = std::make_shared<EncodedSink>(wave_, chunks, std::move(range), std::move(all), wants_->caches);
+  auto sink = std::make_shared<EncodedSink>(wave_, chunks, std::move(range), all, wants_->caches);
   wants_->readers.submit(std::make_unique<ChunkRunRead>(std::move(sink), run));
 }
 

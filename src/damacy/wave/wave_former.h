@@ -14,6 +14,7 @@
 #include "damacy/fetch/readers.h"
 #include "damacy/wave/block_reads.h"
 #include "damacy/wave/crop_sink.h"
+#include "damacy/wave/shared_decode.h"
 #include "damacy/wave/stage_chunk.h"
 #include "damacy/wave/wave.h"
 
@@ -28,6 +29,7 @@ struct LocatedWants {
   std::uint64_t device_from_bytes = 0;
   bool never_more_than_stored = false;  // the device decodes also chunks whose crops are larger than what is stored
   EncodedCaches caches = {};            // of `chunks`, which is one then
+  bool share_decodes = false;           // of chunks with a version that earlier jobs want, too
 };
 
 // Estimates from earlier waves how much a wave may decode before its list of frames is full. A list is limited by
@@ -81,7 +83,9 @@ class WaveFormer {
     ChunkTier::Hold hold;
     bool on_device;
   };
-  ChunkReads find_wanted_reads(const WantedChunks& chunks, std::vector<KeptChunk>& kept, bool& may_keep) const;
+  ChunkReads find_wanted_reads(const Chunks& chunks, std::vector<KeptChunk>& kept, bool& may_keep);
+  bool join(const Chunks& chunks, std::uint32_t chunk);
+  void share_decode(StagedChunk& staged);
   void add_kept(const Chunks& chunks, std::vector<KeptChunk> kept);
   bool add_kept_chunk(const Chunks& chunks, KeptChunk& found, StagedChunk*& staged);
   // Reads the tables of big chunks of which little is needed. Moves those that a device decodes out of `reads.partial`.
@@ -91,7 +95,7 @@ class WaveFormer {
   };
   std::vector<ChunkBlocks> find_blocks(const Chunks& chunks, ChunkReads& reads) const;
   void add_blocks(const Chunks& chunks, const ChunkBlocks& found);
-  static bool goes_to_device(const LocatedWants& wants, const std::vector<ChunkReads>& reads);
+  bool goes_to_device(const LocatedWants& wants, const std::vector<ChunkReads>& reads) const;
   void add_reads(const Chunks& chunks, const ChunkReads& reads, bool by_device);
   void add_device_run(const Chunks& chunks, const ChunkRun& run);
   void add_host_run(const Chunks& chunks, const ChunkRun& run, bool partial);
@@ -104,6 +108,7 @@ class WaveFormer {
   struct Need {
     std::uint64_t staged = 0, decoded = 0;
     std::uint64_t frames = 0;
+    std::uint64_t joined = 0;  // decoded elsewhere
   };
   // True when the current wave, perhaps a new one, has room. False also when reads that are not responding hold too
   // much staging memory.
@@ -113,11 +118,15 @@ class WaveFormer {
   void start_wave();
   bool frames_fit(const Need& need) const;
 
+  static constexpr std::size_t kShareHeld = 3;  // a wave keeps the memory of so small a share of all others
+
   Pool<WaveSlot>& slots_;
   std::uint64_t slab_bytes_, decoded_bytes_;
   Arena& staging_;
   WaveWatcher& watcher_;
   const LocatedWants* wants_ = nullptr;  // during add()
+  DecodesUnderWay under_way_;
+  std::uint64_t decoded_joined_ = 0;  // bytes of chunks that joined, in this add()
   std::shared_ptr<Wave> wave_;
   FrameRoom frame_room_;
   // Encoded and decoded bytes, from either of which on a wave is sealed.

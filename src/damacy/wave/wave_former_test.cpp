@@ -1,9 +1,14 @@
 // Which waves chunks go into, who decodes them, and that all are placed whatever order the device works in.
 #include "damacy/wave/wave_former.h"
 
+#include <random>
+
 #include <gtest/gtest.h>
 
+#include "damacy/cache/chunk_cache.h"
+#include "support/blosc_chunks.h"
 #include "support/error_of.h"
+#include "support/eventually.h"
 #include "support/wave_runs.h"
 
 namespace damacy {
@@ -59,6 +64,40 @@ TEST_P(WaveFormerOn, what_needs_several_waves_is_placed_out_of_two_that_are_used
   expect_placed(runs, chunks);
   EXPECT_GE(runs.former.sealed(), 3u);
   EXPECT_EQ(runs.runner.retired(), runs.former.sealed());
+}
+
+// Another process may have larger waves. What is kept behind such a chunk is in a wave of its own.
+TEST_P(WaveFormerOn, a_kept_chunk_that_no_wave_holds_is_read) {
+  constexpr std::size_t kLarge = 300'000;
+  WaveRuns runs(GetParam(), 3);
+  ChunkCache cache(cache_sizes_with_notes(64 << 20, 0), runs.device->pinned_memory());
+  const auto want = [&](bool but_second) {
+    std::vector<FakeChunk> chunks = packed_chunks(3, kLarge);
+    std::mt19937 random{7};
+    for (std::byte& byte : chunks[1].decoded) byte = static_cast<std::byte>(random());
+    chunks[1].stored = testing::blosc_packed(chunks[1].decoded, {.typesize = 2, .blocksize = 2048, .filter_flags = 1});
+    chunks[1].failed = but_second;
+    return runs.want(std::move(chunks), blosc_chain());
+  };
+  const auto cached = [&](const Chunks& chunks) {
+    return std::make_shared<CachedChunks>(*chunks, &cache, CachedChunks::Form::described_on_host);
+  };
+  const Chunks first = want(true), second = want(false);
+  runs.add({first}, {.caches = {nullptr, cached(first)}});
+  ASSERT_TRUE(testing::eventually([&] { return first->is_settled(); }));
+  {
+    ChunkTier::Filling filling = CachedChunks(*second, &cache, CachedChunks::Form::described_on_host)
+                                     .reserve(1, second->where(1).bytes, /*note_bytes=*/8);
+    ASSERT_TRUE(filling);
+    std::ranges::copy(second->chunk(1).stored, filling.bytes().begin());
+    const auto published = filling.publish();
+  }
+  ASSERT_GT(second->where(1).bytes, WaveRuns::kSlab);
+  runs.add({second}, {.caches = {nullptr, cached(second)}});
+  runs.finish();
+  expect_placed(runs, second);
+  EXPECT_EQ(cache.counts().hits.chunks, 3);
+  EXPECT_EQ(second->decodes(), (std::vector<Decode>{Decode::on_device, Decode::on_host, Decode::on_device}));
 }
 
 TEST_P(WaveFormerOn, chunks_that_readers_decode_are_placed) {

@@ -6,6 +6,8 @@
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/on_failure.h"
+#include "damacy/wave/shared_decode.h"
+#include "damacy/wave/stage_chunk.h"
 
 namespace damacy {
 namespace {
@@ -73,6 +75,11 @@ std::vector<MemoryCopy> copies_of(const PlacementList& list) {
     copies.push_back({{reinterpret_cast<std::byte*>(one.dst), one.layout.chunk_bytes},
                       {reinterpret_cast<const std::byte*>(one.src), one.layout.chunk_bytes}});
   return copies;
+}
+
+// Whether the host decodes it. The job of a chunk that others share retires before theirs.
+bool is_redone(const StagedChunk& chunk) {
+  return chunk.is_joined ? chunk.decode->is_redone() : chunk.redo.load();
 }
 
 }  // namespace
@@ -262,9 +269,13 @@ void WaveRunner::bring_by_kernels(Wave& wave) {
 void WaveRunner::place(Wave& wave, WaveShare& share) {
   const std::span<const Event> ready = share.to->claim();
   share.placements.rebase(address_of(*share.to));
-  if (share.few_at_a_time)  // thousands of rows may want the same chunks
-    return direct_.place(share.placements, wave.decoded, ready);
+  if (share.few_at_a_time) {  // thousands of rows may want the same chunks
+    std::vector<Event> others(ready.begin(), ready.end());
+    for (const std::shared_ptr<Wave>& earlier : wave.places_from()) others.push_back(earlier->decoded);
+    return direct_.place(share.placements, wave.decoded, others);
+  }
   main_->wait(wave.decoded);
+  for (const std::shared_ptr<Wave>& earlier : wave.places_from()) main_->wait(earlier->decoded);
   for (const Event& last_use : ready) main_->wait(last_use);
   share.began = main_->record(true);
   if (!share.image.empty()) {
@@ -279,7 +290,7 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
   wave.read_verdicts();
   fail_overwritten(wave, share);
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i)
-    if (StagedChunk& chunk = wave.chunks()[i]; chunk.redo && !chunk.failed) redo(wave, chunk);
+    if (StagedChunk& chunk = wave.chunks()[i]; !chunk.failed && is_redone(chunk)) redo(wave, chunk);
   publish(wave, share);
 
   const auto as_span = [](double ms) {
@@ -293,9 +304,11 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
     if (const auto bytes = static_cast<double>(wave.bytes_brought); bytes > 0)
       board_.record(&Stats::h2d, as_span(wave.brought.ms_since(wave.bringing).value_or(0)), bytes, bytes);
   }
-  // The times of the wave go to its first chunk, those of the share to the share's.
-  StatsBoard::Span decoding =
-      share.first_chunk == 0 ? as_span(wave.decoded.ms_since(wave.decoding).value_or(0)) : StatsBoard::Span{};
+  // The times of the wave go to the first chunk that it decodes, those of the share to the share's.
+  const auto decoding = [&] {
+    if (std::exchange(wave.decoding_counted, true)) return StatsBoard::Span{};
+    return as_span(wave.decoded.ms_since(wave.decoding).value_or(0));
+  };
   StatsBoard::Span placing = as_span(share.done.ms_since(share.began).value_or(0));
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) {
     StagedChunk& chunk = wave.chunks()[i];
@@ -306,11 +319,13 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
       elements += count;
     });
     if (chunk.is_fill) continue;
-    if (chunk.by_device)
-      chunk.chunks->count_decode(std::exchange(decoding, {}), chunk.staged_bytes, chunk.decoded_bytes());
+    const bool redone = is_redone(chunk), shares = chunk.is_joined && !redone;
+    if (chunk.by_device && !shares) chunk.chunks->count_decode(decoding(), chunk.staged_bytes, chunk.decoded_bytes());
     using enum WantedChunks::Decode;
     chunk.chunks->count_placed(std::exchange(placing, {}), chunk.chunk, elements,
-                               chunk.by_device && !chunk.redo ? on_device : on_host);
+                               shares                       ? joined
+                               : chunk.by_device && !redone ? on_device
+                                                            : on_host);
   }
 }
 
@@ -318,11 +333,11 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
 void WaveRunner::fail_overwritten(Wave& wave, const WaveShare& share) noexcept {
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) {
     StagedChunk& chunk = wave.chunks()[i];
-    if (!chunk.kept || chunk.kept->is_intact() || chunk.failed.exchange(true)) continue;
+    if (!chunk.kept || chunk.kept->is_intact() || chunk.failed) continue;
     const auto overwritten = failure_of([] {
       throw Error(Status::io, "host_cache: another process overwrote a chunk that this one was using", "shared-cache");
     });
-    chunk.chunks->fail_chunk(chunk.chunk, *overwritten);
+    fail_staged(chunk, *overwritten);
   }
 }
 
@@ -336,9 +351,10 @@ void WaveRunner::publish(Wave& wave, const WaveShare& share) noexcept {
   }
 }
 
-// An error of one chunk does not affect the others.
+// An error of one chunk does not affect the others. Each job that shares a decode has what it needs decoded by itself.
 void WaveRunner::redo(Wave& wave, StagedChunk& chunk) noexcept {
-  const auto failure = failure_of([&] { direct_.decode_on_host(wave, chunk); });
+  Wave& decodes = chunk.is_joined ? chunk.decode->wave() : wave;
+  const auto failure = failure_of([&] { direct_.decode_on_host(decodes, chunk); });
   if (!failure) return;
   chunk.failed = true;
   chunk.chunks->fail_chunk(chunk.chunk, *failure);
@@ -354,7 +370,7 @@ void WaveRunner::wait_enqueued() noexcept {
 
 void WaveRunner::fail(Wave& wave, const WaveShare& share, const Error& why) noexcept {
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i)
-    if (StagedChunk& chunk = wave.chunks()[i]; !chunk.failed.exchange(true)) chunk.chunks->fail_chunk(chunk.chunk, why);
+    if (StagedChunk& chunk = wave.chunks()[i]; !chunk.failed) fail_staged(chunk, why);
 }
 
 // The last share returns the memory before it settles the batch, because settling may call this thread's own engine.

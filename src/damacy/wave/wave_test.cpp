@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
+#include "support/wave_runs.h"
 
 namespace damacy {
 namespace {
@@ -72,6 +73,31 @@ TEST_F(WaveTest, a_reported_piece_takes_nothing_more_although_the_next_could_not
   const StagedRange next = wave->stage(1000);
   EXPECT_EQ(recorder.pieces[0]->bytes, 4096u);
   EXPECT_EQ(wave->pieces().size(), 2u);
+}
+
+TEST_F(WaveTest, its_memory_stays_until_the_last_wave_that_places_from_it_retires) {
+  testing::WaveRuns runs({}, 3);
+  std::stop_source stopped;
+  stopped.request_stop();
+  const auto is_free = [&] { return runs.slots.acquire(stopped.get_token()).has_value(); };
+  const auto earlier = runs.new_wave(), second = runs.new_wave(), third = runs.new_wave();
+  EXPECT_TRUE(earlier->place_from(earlier, 100, 0));
+  EXPECT_FALSE(second->place_from(earlier, 100, 0));
+  EXPECT_TRUE(second->place_from(earlier, 100, 1));
+  EXPECT_TRUE(second->place_from(earlier, 100, 1));
+  EXPECT_FALSE(second->place_from(third, 100, 1));
+  EXPECT_EQ(second->joined_bytes(), 2 * Wave::padded(100));
+  EXPECT_TRUE(third->place_from(earlier, 100, 1));
+  earlier->give_back();
+  EXPECT_TRUE(earlier->has_retired());
+  EXPECT_FALSE(is_free());
+  second->give_back();
+  EXPECT_TRUE(is_free());  // its own
+  const auto fourth = runs.new_wave();
+  EXPECT_FALSE(is_free());
+  EXPECT_FALSE(fourth->place_from(earlier, 100, 1));
+  third->give_back();
+  EXPECT_TRUE(is_free());
 }
 
 // Small pieces that hung reads hold, far apart: there is room for what is asked for, and for no piece of usual size.
