@@ -1,5 +1,6 @@
 """After an error that ends the context, whatever caused it: one and the same `NativeCudaError` from everything, silence
-from whatever frees, and a quick, quiet end. Each test is a process of its own."""
+from whatever frees, and a quick, quiet end. Each test is a process of its own. Not tested: programs that destroy the
+context or reset the device under a pipeline. CUDA leaves undefined what later calls do, and its driver may crash."""
 
 import textwrap
 
@@ -27,14 +28,6 @@ def error_of(call):
 def pops_until_it_shows(running):
     for _ in range(1 << 15):  # on a shared GPU the kernel may not have started yet
         running.pop().release()
-def await_quiet(running):  # no thread may be in a call of the driver when the user ends the context
-    seen, since = None, time.monotonic()
-    while time.monotonic() < since + 0.5:
-        stats = running.stats()
-        now = stats.chunks_decoded, stats.bytes_read, stats.waves_emitted, stats.samples_filled
-        if now != seen:
-            seen, since = now, time.monotonic()
-        time.sleep(0.01)
 def check_the_end(running, held, device):
     first = error_of(lambda: pops_until_it_shows(running))
     assert first.sticky and first.status == damacy.Status.CUDA, first
@@ -77,20 +70,6 @@ WAYS = {
         running, held = begin(None)
         torch.zeros(4, device="cuda")[torch.tensor([1 << 20], device="cuda")]
         check_the_end(running, held, None)
-    """,
-    "the user destroys the context": """
-        own = driver.new_context()
-        running, held = begin(None)
-        await_quiet(running)
-        driver.destroy_context(own)
-        check_the_end(running, held, None)
-    """,
-    "the user resets the device": """
-        driver.set_current(driver.primary_context())
-        running, held = begin(0)
-        await_quiet(running)
-        driver.reset_device()
-        check_the_end(running, held, 0)
     """,
 }
 

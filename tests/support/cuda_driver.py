@@ -133,14 +133,6 @@ def new_context(device: int = 0) -> int:
     return context.value
 
 
-def destroy_context(context: int) -> None:
-    call("cuCtxDestroy_v2", u64(context))
-
-
-def reset_device(device: int = 0) -> None:
-    call("cuDevicePrimaryCtxReset_v2", device)
-
-
 def device_count() -> int:
     count = ctypes.c_int()
     call("cuDeviceGetCount", ctypes.byref(count))
