@@ -201,7 +201,7 @@ SHARED_DECODE_FAULTS = [  # batches that share the decodes of a device
         "the host decodes for all jobs only what the first one needs",
         "wave/wave_runner.cpp",
         "  const auto failure = failure_of([&] { direct_.decode_on_host(decodes, chunk); });",
-        "  const auto failure = failure_of([&] {\n    if (!chunk.is_joined) direct_.decode_on_host(decodes, chunk);\n  });",
+        "  const auto failure = failure_of([&] { if (!chunk.is_joined) direct_.decode_on_host(decodes, chunk); });",
     ),
 ]
 DEVICE_READ_FAULTS = [  # single reads of zarr-python, and device arrays
