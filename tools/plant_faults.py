@@ -634,8 +634,8 @@ AHEAD_FAULTS = [
     (
         "two threads that open one object ask both",
         "store/http/known_objects.cpp",
-        "first != 0 && keeps_answers && waits)",
-        "false)",
+        "if (first == 0 || !keeps_answers || !waits || has_waited) return;",
+        "return;",
     ),
     (
         "the memory of answers is counted until the batch is destroyed",

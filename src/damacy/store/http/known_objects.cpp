@@ -236,16 +236,19 @@ void KnownObjects::Asking::wait(Lock& lock, bool waits) {
     return at == objects_.asking_.end() ? 0 : at->second.number;
   };
   const bool keeps_answers = objects_.revalidate_after_ > std::chrono::milliseconds(0);
-  if (const std::uint64_t first = number(); first != 0 && keeps_answers && waits)
+  for (bool has_waited = false;; has_waited = true) {
+    objects_.claim_ended_.wait(lock, [&]() DAMACY_REQUIRES(objects_.mutex_) {
+      const auto at = objects_.expected_.find(key_);
+      return at == objects_.expected_.end() || at->second;
+    });
+    const std::uint64_t first = number();  // also one that waited for the same claim
+    if (first == 0 || !keeps_answers || !waits || has_waited) return;
     while (!objects_.asking_ended_.wait_for(lock, kLook,
                                             [&]() DAMACY_REQUIRES(objects_.mutex_) { return number() != first; })) {
       const LockRelease meanwhile(lock, objects_.mutex_);  // who abandons this call may need the objects
       leave_if_unwanted();
     }
-  objects_.claim_ended_.wait(lock, [&]() DAMACY_REQUIRES(objects_.mutex_) {
-    const auto at = objects_.expected_.find(key_);
-    return at == objects_.expected_.end() || at->second;
-  });
+  }
 }
 
 KnownObjects::Asking::~Asking() {

@@ -90,6 +90,31 @@ TEST(KnownObjects, who_asks_waits_for_the_request_of_a_claim) {
   EXPECT_NE(objects.take_expected("a"), nullptr);
 }
 
+TEST(KnownObjects, those_that_waited_for_one_claim_wait_for_each_other) {
+  for (int round = 0; round < 200; ++round) {
+    KnownObjects objects(1h);
+    ASSERT_TRUE(objects.claim("a"));
+    std::atomic<int> began{0}, taken{0}, known{0};
+    std::list<std::jthread> threads;
+    for (int t = 0; t < 3; ++t)
+      threads.emplace_back([&] {
+        ++began;
+        const KnownObjects::Asking asking(objects, "a");
+        if (objects.find("a")) return void(++known);
+        if (objects.take_expected("a") == nullptr) return;
+        ++taken;
+        std::this_thread::yield();
+        objects.keep("a", nullptr, std::chrono::steady_clock::now());
+      });
+    while (began < 3) std::this_thread::yield();
+    if (round % 2 == 0) std::this_thread::sleep_for(1ms);  // all wait
+    objects.expect("a", std::make_unique<ExpectedObject>());
+    threads.clear();
+    ASSERT_EQ(taken, 1);
+    ASSERT_EQ(known, 2) << "asked again";
+  }
+}
+
 TEST(KnownObjects, who_asks_goes_on_when_a_claim_is_given_up) {
   KnownObjects objects(1h);
   ASSERT_TRUE(objects.claim("a"));
