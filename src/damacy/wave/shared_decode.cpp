@@ -37,7 +37,7 @@ bool SharedDecode::has(std::span<const ByteRange> needed) const {
   return has_now(needed);
 }
 
-bool SharedDecode::join(StagedChunk& other, std::vector<ByteRange> needed, StagedRange open, Place place) {
+bool SharedDecode::join(StagedChunk& other, std::vector<ByteRange> needed, StagedRange open) {
   StagedFrames found;
   {
     const Lock lock(mutex_);
@@ -56,7 +56,7 @@ bool SharedDecode::join(StagedChunk& other, std::vector<ByteRange> needed, Stage
     joined_.push_back({&other, std::nullopt, std::nullopt});
     found = found_;
   }
-  place_one(other, found, place);
+  place_one(other, found);
   return true;
 }
 
@@ -69,7 +69,7 @@ std::vector<ByteRange> SharedDecode::begin(std::vector<ByteRange> needed) {
   return needed;
 }
 
-void SharedDecode::described(const StagedFrames* found, Place place) noexcept {
+void SharedDecode::described(const StagedFrames* found) noexcept {
   std::vector<Joined> now;
   std::optional<Error> failure;
   {
@@ -89,11 +89,11 @@ void SharedDecode::described(const StagedFrames* found, Place place) noexcept {
   }
   if (failure) return fail(*failure);
   for (const Joined& one : now)
-    if (found != nullptr) place_one(*one.chunk, *found, place);
+    if (found != nullptr) place_one(*one.chunk, *found);
 }
 
-void SharedDecode::place_one(StagedChunk& other, const StagedFrames& found, Place place) const noexcept {
-  if (const auto failure = failure_of([&] { place(wave_, other, found); })) fail_joined(other, *failure);
+void SharedDecode::place_one(StagedChunk& other, const StagedFrames& found) const noexcept {
+  if (const auto failure = failure_of([&] { place_(wave_, other, found); })) fail_joined(other, *failure);
 }
 
 // Of those that joined, the ranges end outside the lock: the end of one may pass its wave on.

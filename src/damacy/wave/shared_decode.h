@@ -1,5 +1,5 @@
-// One decode of a chunk on a device for several jobs: while the wave that decodes it has its memory, later jobs that
-// want the chunk place it from there. Knows chunks of waves and what of them is decoded; not how waves are formed.
+// One decode of a chunk on a device for several jobs: until the wave that decodes it retires, later jobs that want the
+// chunk place it from there. Knows chunks of waves and what of them is decoded; not how waves are formed.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +20,22 @@ namespace damacy {
 
 class SharedDecode {
  public:
-  // `chunk`, which the wave decodes.
-  SharedDecode(Wave& wave, StagedChunk& chunk) noexcept : wave_(wave), chunk_(chunk) {}
-
   // Adds the placements of another chunk from where this one is decoded.
   using Place = void (*)(Wave& wave, StagedChunk& chunk, const StagedFrames& found);
+  // `chunk`, which the wave decodes.
+  SharedDecode(Wave& wave, StagedChunk& chunk, Place place) noexcept : wave_(wave), chunk_(chunk), place_(place) {}
 
   // The planner: whether all of these bytes are decoded, or will be.
   bool has(std::span<const ByteRange> needed) const;
   // The same; then `other`, of a wave that is not before this one, is placed from here. `open`, of its wave, ends when
   // its placements are known. False: nothing was done.
-  [[nodiscard]] bool join(StagedChunk& other, std::vector<ByteRange> needed, StagedRange open, Place place);
+  [[nodiscard]] bool join(StagedChunk& other, std::vector<ByteRange> needed, StagedRange open);
 
   // The reader that describes the chunk. What is needed of it: by its own job, and by those that joined. Who joins
   // later may not need more.
   std::vector<ByteRange> begin(std::vector<ByteRange> needed);
   // Null: the host will decode it.
-  void described(const StagedFrames* found, Place place) noexcept;
+  void described(const StagedFrames* found) noexcept;
 
   // Whoever reports that the chunk cannot be read or its wave failed: those that joined fail, too.
   void fail(const Error& why) noexcept;
@@ -55,10 +54,11 @@ class SharedDecode {
     std::optional<PendingRead> read;  // of its job, too: until then the stamps of the object are not compared
   };
   bool has_now(std::span<const ByteRange> needed) const DAMACY_REQUIRES(mutex_);
-  void place_one(StagedChunk& other, const StagedFrames& found, Place place) const noexcept;
+  void place_one(StagedChunk& other, const StagedFrames& found) const noexcept;
 
   Wave& wave_;
   StagedChunk& chunk_;
+  const Place place_;
   mutable Mutex mutex_;
   State state_ DAMACY_GUARDED_BY(mutex_) = State::waits;
   std::vector<ByteRange> decoded_ DAMACY_GUARDED_BY(mutex_);  // before it begins: what those that joined need

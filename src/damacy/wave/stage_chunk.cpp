@@ -101,10 +101,7 @@ std::vector<ByteRange> needed_of(const StagedChunk& chunk) {
 
 // Those that share its decode are placed from there, too.
 void pass_on(const StagedChunk& chunk, const StagedFrames& found) noexcept {
-  if (chunk.decode && !chunk.failed)
-    chunk.decode->described(chunk.redo ? nullptr : &found, [](Wave& wave, StagedChunk& other, const StagedFrames& at) {
-      add_placements_of(wave, other, at, other.share->placements);
-    });
+  if (chunk.decode && !chunk.failed) chunk.decode->described(chunk.redo ? nullptr : &found);
 }
 
 }  // namespace

@@ -194,10 +194,7 @@ bool WaveFormer::join(const Chunks& chunks, std::uint32_t chunk) {
   staged.by_device = true;
   staged.is_joined = true;
   staged.decode = found->decode;
-  const bool has_joined = found->decode->join(staged, std::move(needed), std::move(open),
-                                              [](Wave& wave, StagedChunk& other, const StagedFrames& at) {
-                                                add_placements_of(wave, other, at, other.share->placements);
-                                              });
+  const bool has_joined = found->decode->join(staged, std::move(needed), std::move(open));
   if (has_joined)
     decoded_joined_ += bytes;
   else
@@ -209,7 +206,10 @@ bool WaveFormer::join(const Chunks& chunks, std::uint32_t chunk) {
 // (docs/design/two-engines.md).
 void WaveFormer::share_decode(StagedChunk& staged) {
   if (!wants_->share_decodes || !staged.chunks->wants().chunks[staged.chunk].is_versioned) return;
-  staged.decode = std::make_shared<SharedDecode>(*wave_, staged);
+  staged.decode =
+      std::make_shared<SharedDecode>(*wave_, staged, [](Wave& wave, StagedChunk& other, const StagedFrames& at) {
+        add_placements_of(wave, other, at, other.share->placements);
+      });
   under_way_.add(staged.chunks->id_of(staged.chunk), wave_, staged.decode);
 }
 

@@ -118,7 +118,7 @@ class WaveFormer {
   void start_wave();
   bool frames_fit(const Need& need) const;
 
-  static constexpr std::size_t kShareHeld = 3;  // a wave keeps the memory of so small a share of all others
+  static constexpr std::size_t kShareHeld = 3;  // of so many waves, one keeps the memory of one other
 
   Pool<WaveSlot>& slots_;
   std::uint64_t slab_bytes_, decoded_bytes_;
