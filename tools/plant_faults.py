@@ -608,6 +608,18 @@ SHARED_FAULTS = [
 ]
 AHEAD_FAULTS = [
     (
+        "batches are announced only once the objects of the one before are open",
+        "batch/batch_planner.cpp",
+        "    with.while_waiting();\n",
+        "",
+    ),
+    (
+        "a batch without a slot stays announced",
+        "batch/batch_planner.cpp",
+        "  announced_.erase(&job);\n",
+        "",
+    ),
+    (
         "documents are asked for without memory for their answers",
         "zarr/documents_ahead.cpp",
         "  if ((documents_ + order.keys.size()) * answer_bytes_ > wish_.bytes) return std::nullopt;\n",
@@ -850,7 +862,7 @@ READING = (
 KEPT = "ChunkCache.*:SharedRegions.*:PagesAhead*:*Kept*:CachedChunks*:SameVerdicts.*large_chunk*"
 # Conformance suites; rules of tasks, of slots, of readers, of transfers and of small reads.
 SUITES = "*Suite/*:Task.*:BatchLayout.*:*NamedArrays*/lazy:Transfer.*:NetThreads.*:thread_engine.*:*SmallReads*"
-AHEAD = "DocumentsAhead*:HttpStore.*:Announce*:ReadsAhead*:OpeningAhead*"
+AHEAD = "BatchPlanner*:DocumentsAhead*:HttpStore.*:Announce*:ReadsAhead*:OpeningAhead*"
 FINISHING = "*FinishedCopy*:FinishedElement*:Border*:PartPlacing*:*FinishedArrays*"
 LATE = "*OnDevice*/lazy:*OnDevice*/random*:CuFileEngineTest*"  # suites on devices that work late
 

@@ -18,7 +18,9 @@
 
 namespace damacy {
 
-using Planning = ChunkTasks::With;
+struct Planning : ChunkTasks::With {
+  std::function<void()> while_waiting = {};  // called now and then while stores are waited for
+};
 
 // Plans a started batch, in portions if it is large, and opens its shards. `announcement`: of its first portion; null
 // if there was none. Calls `each` with every portion after its chunks are located. The task keeps the batch unfinished
@@ -78,8 +80,12 @@ class BatchPlanner {
   // that have not settled leave a quarter of the memory, or more.
   [[nodiscard]] bool can_announce() const noexcept;
   void announce(const BatchJob& job) noexcept;
+  // What produce() calls now and then while it waits for stores. Before the first.
+  void set_while_waiting(std::function<void()> call) { planning_.while_waiting = std::move(call); }
   // Gives the chunks of a batch to the engine; the batch settles later. May wait for memory. Failures go to the batch.
   void produce(const Task<BatchJob>& job, const std::stop_token& stop) noexcept;
+  // In place of that.
+  void fail(BatchJob& job, const Error& why) noexcept;
   // After the last produce(). Ends running requests, drops waiting ones (their batches settle as failed), joins.
   // Idempotent. True if threads stuck in storage were detached with `keep`.
   bool stop(const std::shared_ptr<void>& keep) noexcept;
@@ -87,7 +93,7 @@ class BatchPlanner {
  private:
   static constexpr std::size_t kDocumentBytes = 16 << 20;
 
-  const Planning planning_;
+  Planning planning_;
   const std::size_t document_bytes_;
   const std::shared_ptr<AnswersAhead> ahead_;
   const std::shared_ptr<Announcer> announcer_ = std::make_shared<Announcer>();

@@ -69,7 +69,10 @@ class NotedStore final : public Store {
  public:
   std::string name() const override { return "noted"; }
   bool is_remote() const noexcept override { return true; }
-  std::shared_ptr<Object> open(std::string_view) override { return nullptr; }
+  std::shared_ptr<Object> open(std::string_view) override {
+    if (during_open) during_open();
+    return nullptr;
+  }
   std::optional<Stamp> stamp(std::string_view) override { return std::nullopt; }
   std::vector<Entry> list(std::string_view) override { return {}; }
   void expect(std::string_view key, const Expectation&) override {
@@ -80,7 +83,7 @@ class NotedStore final : public Store {
   }
   std::vector<std::string> keys;
   std::atomic<std::size_t> asked{0};
-  std::function<void()> during_first;
+  std::function<void()> during_first, during_open;
 };
 
 TEST(Announcer, asks_for_objects_in_their_order_on_one_thread_at_a_time) {
@@ -109,10 +112,10 @@ class NoCall final : public AwaitedCalls {
   void time_out(std::size_t, const Error&) noexcept override {}
 };
 
-TEST(BatchPlanner, announces_what_the_memory_of_answers_holds) {
-  constexpr std::size_t kObject = 64 << 10, kObjects = 10;  // half of the memory is for documents
-  const auto store = std::make_shared<NotedStore>();
-  const auto batch_of = [&](std::int64_t first_chunk) {
+// Batches of four rows, each of a chunk of its own.
+class BatchPlannerTest : public ::testing::Test {
+ protected:
+  static std::shared_ptr<BatchJob> batch_of(std::int64_t first_chunk, const std::shared_ptr<Store>& store) {
     auto job = std::make_shared<BatchJob>(
         BatchJob::Shape{
             .id = 0, .first_sample = 0, .layout = testing::layout_of({4}, Dtype::u8, 4), .on_error = OnError::raise},
@@ -121,28 +124,59 @@ TEST(BatchPlanner, announces_what_the_memory_of_answers_holds) {
     for (std::int64_t row = 0; row < 4; ++row) rows.push_back({.parts = {of_one_chunk(first_chunk + row, store)}});
     job->set_rows(std::move(rows));
     return job;
-  };
-  const auto first = batch_of(0), second = batch_of(4), third = batch_of(8);
-  Config config;
-  config.host_buffer_bytes = config.device_buffer_bytes = 1 << 20;
+  }
+  std::unique_ptr<BatchPlanner> planner_with(std::size_t answer_bytes) {
+    Config config;
+    config.host_buffer_bytes = config.device_buffer_bytes = 1 << 20;
+    const MemoryPlan plan = plan_memory(config, Machine{});
+    auto readers = std::make_unique<Readers>(ThreadCounts{.readers = 1, .readers_at_once = 1, .blocking = 1},
+                                             std::make_shared<SteadyClock>());
+    auto engine = std::make_unique<WorkerEngine>(plan, std::make_shared<PageAlloc>(), *readers, board);
+    return std::make_unique<BatchPlanner>(std::move(readers), std::move(engine), board,
+                                          std::make_shared<Catalog>(plan.catalog), Verify::needed, answer_bytes,
+                                          /*reads_ahead=*/false);
+  }
+
+  const std::shared_ptr<NotedStore> store = std::make_shared<NotedStore>();
   StatsBoard board;
-  auto readers = std::make_unique<Readers>(ThreadCounts{.readers = 1, .readers_at_once = 1, .blocking = 1},
-                                           std::make_shared<SteadyClock>());
-  auto engine =
-      std::make_unique<WorkerEngine>(plan_memory(config, Machine{}), std::make_shared<PageAlloc>(), *readers, board);
-  BatchPlanner planner(std::move(readers), std::move(engine), board, nullptr, Verify::needed, 2 * kObjects * kObject,
-                       /*reads_ahead=*/false);
-  planner.announce(*first);
-  EXPECT_TRUE(planner.can_announce());
-  planner.announce(*second);
-  EXPECT_FALSE(planner.can_announce());  // a quarter is not left
-  planner.announce(*third);              // a part of it
+};
+
+TEST_F(BatchPlannerTest, announces_what_the_memory_of_answers_holds) {
+  constexpr std::size_t kObject = 64 << 10, kObjects = 10;  // half of the memory is for documents
+  const auto first = batch_of(0, store), second = batch_of(4, store), third = batch_of(8, store);
+  const auto planner = planner_with(2 * kObjects * kObject);
+  planner->announce(*first);
+  EXPECT_TRUE(planner->can_announce());
+  planner->announce(*second);
+  EXPECT_FALSE(planner->can_announce());  // a quarter is not left
+  planner->announce(*third);              // a part of it
   EXPECT_TRUE(testing::eventually([&] { return store->asked >= kObjects; }));
   const auto last = std::make_shared<NoCall>();
-  planner.readers().run_in_background(last);  // on the thread that asks
+  planner->readers().run_in_background(last);  // on the thread that asks
   EXPECT_TRUE(last->wait({}));
   EXPECT_EQ(store->keys.size(), kObjects);
   EXPECT_EQ(store->keys.back(), "c/9");
+  planner->fail(*second, of_chunk({4}));
+  EXPECT_TRUE(planner->can_announce());
+}
+
+// Its objects are not answered before others are asked for.
+TEST_F(BatchPlannerTest, announces_later_batches_while_it_waits_for_the_objects_of_one) {
+  const auto other = std::make_shared<NotedStore>();
+  const auto first = batch_of(0, store), second = batch_of(4, other);
+  const auto planner = planner_with(1 << 20);
+  int calls = 0;
+  planner->set_while_waiting([&] {
+    if (calls++ == 0) planner->announce(*second);
+  });
+  store->during_open = [&] {
+    EXPECT_TRUE(testing::eventually([&] { return other->asked == 4; }));
+    throw Error(Status::io, "refused", "denied");
+  };
+  testing::NoRowWriter writer;
+  first->start({{}, [](BatchJob&) {}}, writer, board);
+  planner->produce(Task(first), {});
+  EXPECT_GT(calls, 0);
 }
 
 std::vector<RemoteObject> chunks_of(const std::shared_ptr<Store>& store, std::initializer_list<const char*> keys) {

@@ -119,6 +119,9 @@ class PipelineImpl {
   void record_wait(const BatchJob& job, std::chrono::steady_clock::time_point since);
   void plan_batches(std::stop_token stop);
   std::shared_ptr<BatchJob> next_to_plan(const std::stop_token& stop, bool ahead);
+  bool can_announce() const DAMACY_REQUIRES(wakeup->mutex);
+  void announce_next(Lock& lock) DAMACY_REQUIRES(wakeup->mutex);
+  void announce_more();
   std::shared_ptr<SlotLoan> lend(BatchJob& job);
   template <class Ready>
   bool wait_for_slots(Lock& lock, const std::stop_token& stop, Ready ready) DAMACY_REQUIRES(wakeup->mutex);

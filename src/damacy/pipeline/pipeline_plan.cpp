@@ -17,6 +17,7 @@ void PipelineImpl::plan_batches(std::stop_token stop) {
   // A failed row that is to be filled needs its slot even when nothing else is written to it.
   BatchEngine& engine = production->engine();
   const bool ahead = engine.runs_ahead() && config.on_error != OnError::fill;
+  production->set_while_waiting([this] { announce_more(); });
   while (const std::shared_ptr<BatchJob> job = next_to_plan(stop, ahead)) {
     job->start(
         {[this](BatchJob& claimer) { return lend(claimer); }, [this](BatchJob& settled) { on_settled(settled); }},
@@ -24,7 +25,7 @@ void PipelineImpl::plan_batches(std::stop_token stop) {
     const Task task(job);
     const auto failure = ahead ? std::nullopt : failure_of([&] { job->claim(); });
     if (failure) {
-      job->fail_all(*failure);
+      production->fail(*job, *failure);
     } else {
       production->produce(task, stop);
     }
@@ -43,18 +44,28 @@ std::shared_ptr<BatchJob> PipelineImpl::next_to_plan(const std::stop_token& stop
     production->engine().flush();
     lock.lock();
   }
-  const auto can_announce = [&]() DAMACY_REQUIRES(wakeup->mutex) {
-    return stream.has_unannounced() && production->can_announce();
-  };
   for (;;) {
     if (!wait_for_slots(lock, stop, [&]() DAMACY_REQUIRES(wakeup->mutex) { return can_plan() || can_announce(); }))
       return nullptr;
     if (!can_announce()) return stream.plan_next();
-    const std::shared_ptr<BatchJob> later = stream.announce_next();
-    lock.unlock();
-    production->announce(*later);
-    lock.lock();
+    announce_next(lock);
   }
+}
+
+bool PipelineImpl::can_announce() const {
+  return stream.has_unannounced() && production->can_announce();
+}
+
+void PipelineImpl::announce_next(Lock& lock) {
+  const std::shared_ptr<BatchJob> later = stream.announce_next();
+  const LockRelease meanwhile(lock, wakeup->mutex);
+  production->announce(*later);
+}
+
+// While the objects of an earlier one are waited for.
+void PipelineImpl::announce_more() {
+  Lock lock(wakeup->mutex);
+  while (can_announce()) announce_next(lock);
 }
 
 // False if stopped. A wait for a free slot must poll while fences cannot be recorded.
