@@ -75,6 +75,7 @@ class HttpStore final : public Store {
     const auto failure = damacy::failure_of([&] {
       check_key(key);
       const std::size_t usual = origin_->settings().head_bytes;
+      const Lock in_order(known().beginning());
       is_claimed = known().claim(key);
       if (!is_claimed) {
         if (reads > 0) known().add_reads(key, reads);

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
+#include "damacy/core/mutex.h"
 #include "damacy/store/http/curl.h"
 #include "support/error_of.h"
 #include "support/eventually.h"
@@ -92,6 +94,49 @@ TEST(HttpStore, a_body_that_trickles_ends_at_the_deadline) {
   EXPECT_EQ(error.where().key, "key");
   EXPECT_EQ(error.where().store, server.uri());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+}
+
+// Notes what is asked for. The first address comes when the second one did, or a moment later.
+class NotedService final : public Service {
+ public:
+  explicit NotedService(std::string root) : root_(std::move(root)) {}
+  Address address(std::string_view key, Time) override {
+    if (is_first_.exchange(false)) {
+      first_came.set_value();
+      static_cast<void>(second_came_.get_future().wait_for(std::chrono::milliseconds(200)));
+    }
+    const Lock lock(mutex_);
+    keys_.emplace_back(key);
+    if (key == "b") second_came_.set_value();
+    return {formatted("{}/{}", root_, key), {}};
+  }
+  std::optional<Failure> refused(std::string_view, const Head&, std::string_view, bool, Failure usual) override {
+    return usual;
+  }
+  std::vector<std::string> keys() const {
+    const Lock lock(mutex_);
+    return keys_;
+  }
+
+  std::promise<void> first_came;
+
+ private:
+  const std::string root_;
+  std::promise<void> second_came_;
+  std::atomic<bool> is_first_{true};
+  mutable Mutex mutex_;
+  std::vector<std::string> keys_ DAMACY_GUARDED_BY(mutex_);
+};
+
+TEST(HttpStore, who_comes_second_for_an_object_asks_for_others_behind_it) {
+  const Server server([](int socket) { send_all(socket, kHead); });
+  const auto service = std::make_shared<NotedService>(server.uri());
+  const auto store = make_service_store("noted", service, {});
+  std::thread first([&] { store->expect("a", {.bytes = 4}); });
+  service->first_came.get_future().wait();
+  for (const char* const key : {"a", "b"}) store->expect(key, {.bytes = 4});
+  first.join();
+  EXPECT_EQ(service->keys(), (std::vector<std::string>{"a", "b"}));
 }
 
 // In chunks, so that every byte that was asked for has landed before the first one too many comes.

@@ -53,6 +53,8 @@ class KnownObjects {
   // `object`: null if absent. One that has not changed stays the same object.
   void keep(std::string_view key, const std::shared_ptr<HttpObject>& object, SteadyTime asked);
 
+  // Held from claim() until the request has begun: who comes second for an object asks for others behind it.
+  Mutex& beginning() noexcept { return beginning_; }
   // True: the caller begins the first request, and calls expect() or forget() at once. False: the object is known,
   // claimed or being asked for, or there are too many. Those that were not opened in time make room.
   bool claim(std::string_view key);
@@ -111,6 +113,7 @@ class KnownObjects {
   const std::chrono::milliseconds revalidate_after_;
   KnownStores& stores_;
   const std::shared_ptr<HeadCounts> heads_;
+  Mutex beginning_;
   Mutex mutex_;
   std::list<Kept> kept_ DAMACY_GUARDED_BY(mutex_);  // the last used first
   std::unordered_map<std::string, std::list<Kept>::iterator> places_ DAMACY_GUARDED_BY(mutex_);
