@@ -65,6 +65,14 @@ Arena::Piece Arena::take(std::size_t bytes, std::stop_token stop, std::size_t mo
   return {this, {memory, bytes}};
 }
 
+Arena::Piece Arena::try_take(std::size_t bytes) {
+  const Lock lock(mutex_);
+  std::byte* const memory = bytes == 0 || first_ != nullptr ? nullptr : fit(bytes);
+  if (memory == nullptr) return {};
+  lent_ += bytes;
+  return {this, {memory, bytes}};
+}
+
 void Arena::leave(const Waiter& waiter) noexcept {
   Waiter** at = &first_;
   while (*at != &waiter) at = &(*at)->next;

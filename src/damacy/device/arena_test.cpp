@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
+#include "support/eventually.h"
 
 namespace damacy {
 namespace {
@@ -41,6 +42,32 @@ TEST(Arena, lends_no_more_than_its_user_wants_lent_but_one_piece_always) {
     EXPECT_EQ(within.bytes().size(), kPiece);
     EXPECT_THROW(static_cast<void>(arena.take(1, stopped.get_token(), 4 * kPiece)), Error);
   }
+}
+
+TEST(Arena, lends_without_a_wait_what_is_there) {
+  Arena arena(std::make_shared<PageAlloc>(), 2 * kPiece);
+  EXPECT_TRUE(arena.try_take(0).bytes().empty());
+  EXPECT_TRUE(arena.try_take(2 * kPiece + 1).bytes().empty());
+  auto first = arena.try_take(kPiece + 1);
+  EXPECT_EQ(first.bytes().size(), kPiece + 1);
+  EXPECT_TRUE(arena.try_take(1).bytes().empty());
+  first = {};
+  EXPECT_EQ(arena.take(2 * kPiece, {}).bytes().size(), 2 * kPiece);
+}
+
+// A piece that is lent before its turn could starve a larger one.
+TEST(Arena, lends_nothing_without_a_wait_while_others_wait) {
+  Arena arena(std::make_shared<PageAlloc>(), 3 * kPiece);
+  auto first = arena.take(2 * kPiece, {});
+  std::atomic<bool> is_served{false};
+  std::thread waiting([&] {
+    const auto large = arena.take(3 * kPiece, {});
+    is_served = true;
+  });
+  EXPECT_TRUE(testing::eventually([&] { return arena.try_take(1).bytes().empty(); }));
+  EXPECT_FALSE(is_served);
+  first = {};
+  waiting.join();
 }
 
 TEST(Arena, a_stop_ends_the_wait) {
