@@ -11,11 +11,6 @@ namespace {
 constexpr std::size_t kMostEntriesLookedAt = 64;
 constexpr std::size_t kPrefetchedAtOnce = 32;  // keys: processors fetch about so many lines at a time
 
-void add(ChunkCache::Count& count, std::uint64_t bytes) noexcept {
-  ++count.chunks;
-  count.bytes += static_cast<std::int64_t>(bytes);
-}
-
 HostBuffer memory_for(std::uint64_t bytes, const std::shared_ptr<Alloc>& alloc) {
   return bytes == 0 ? HostBuffer() : HostBuffer(alloc, bytes);
 }
@@ -69,11 +64,11 @@ ChunkCache::Found ChunkCache::find(const ChunkKey& key, std::uint64_t bytes) {
   if (found && entries_[*found].is_whole && is_size_of(entries_[*found].bytes, bytes)) {
     Entry& entry = entries_[*found];
     entry.last_used = policy_.hit(entry.last_used);
-    add(counts_.hits, entry.bytes);
+    counts_.hits.add(entry.bytes);
     entry.holds.fetch_add(1, std::memory_order_relaxed);
     return {Hold(entry.holds, bytes_of(entry), note_of(entry))};
   }
-  add(counts_.misses, bytes);
+  counts_.misses.add(bytes);
   policy_.miss(hash, used_);
   const bool fits = bytes <= sizes_.largest_chunk();
   return {{}, fits && (space_.free_bytes() >= bytes || some_entry_may_go())};
@@ -129,7 +124,7 @@ ChunkCache::Hold ChunkCache::publish(std::uint32_t number) noexcept {
   const Lock lock(mutex_);
   Entry& entry = entries_[number];
   entry.is_whole = true;
-  add(counts_.kept, entry.bytes);
+  counts_.kept.add(entry.bytes);
   entry.holds.fetch_add(1, std::memory_order_relaxed);
   return {entry.holds, bytes_of(entry), note_of(entry)};
 }
@@ -205,7 +200,7 @@ bool ChunkCache::take_space(Entry& entry, std::uint32_t owner) {
 
 void ChunkCache::evict(std::uint32_t number) noexcept {
   Entry& entry = entries_[number];
-  add(counts_.evicted, entry.bytes);
+  counts_.evicted.add(entry.bytes);
   policy_.evicted(entry.hash, entry.last_used);
   drop_entry(number);
 }

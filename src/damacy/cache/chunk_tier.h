@@ -18,6 +18,10 @@ class ChunkTier {
  public:
   struct Count {
     std::int64_t chunks = 0, bytes = 0;
+    void add(std::uint64_t bytes_of_one) noexcept {
+      ++chunks;
+      bytes += static_cast<std::int64_t>(bytes_of_one);
+    }
     friend bool operator==(const Count&, const Count&) = default;
   };
   struct Counts {
