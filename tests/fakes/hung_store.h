@@ -51,7 +51,7 @@ class HungStore final : public Store {
     return gate_->hung;
   }
 
-  std::atomic<bool> remote{false};  // what it says of itself
+  std::atomic<bool> remote{false}, immutable{false};  // what it says of itself
 
   // Keys and offsets of all reads, in the order in which they began.
   std::vector<std::pair<std::string, std::uint64_t>> reads() const {
@@ -61,6 +61,7 @@ class HungStore final : public Store {
 
   std::string name() const override { return inner_->name(); }
   bool is_remote() const noexcept override { return remote; }
+  bool is_immutable() const noexcept override { return immutable; }
   std::shared_ptr<Object> open(std::string_view key) override {
     gate_->pass(Call::open, key);
     auto object = inner_->open(key);

@@ -76,17 +76,23 @@ inline void write_array(const std::filesystem::path& root, const Dims& shape, co
   }
 }
 
-// Every chunk becomes a zstd frame of one raw block.
+// Every chunk becomes a zstd frame of raw blocks, of at most 128 KiB as the format has it.
 inline void compress_chunks(const std::filesystem::path& root) {
+  const auto as_bytes = [](std::uint32_t word, std::size_t count) {
+    return std::string(reinterpret_cast<const char*>(&word), count);
+  };
   for (const auto& file : std::filesystem::directory_iterator(root)) {
     if (file.path().filename() == "zarr.json") continue;
     std::string bytes(file.file_size(), '\0');
     std::ifstream(file.path(), std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    const auto size = static_cast<std::uint32_t>(bytes.size());
-    const std::uint32_t words[] = {0xfd2fb528, size, size << 3 | 1};  // the block header is the last 3 bytes
-    const auto* word = reinterpret_cast<const char*>(words);
-    const std::string head = std::string(word, 4) + '\xa0' + std::string(word + 4, 4) + std::string(word + 8, 3);
-    std::ofstream(file.path(), std::ios::binary) << head << bytes;
+    std::ofstream frame(file.path(), std::ios::binary);
+    frame << as_bytes(0xfd2fb528, 4) << '\xa0' << as_bytes(static_cast<std::uint32_t>(bytes.size()), 4);
+    constexpr std::size_t kBlock = 128 << 10;
+    for (std::size_t i = 0; i < bytes.size(); i += kBlock) {
+      const std::string block = bytes.substr(i, kBlock);
+      const bool is_last = i + block.size() == bytes.size();
+      frame << as_bytes(static_cast<std::uint32_t>(block.size() << 3) | (is_last ? 1 : 0), 3) << block;
+    }
   }
   std::string document;
   std::getline(std::ifstream(root / "zarr.json"), document);
