@@ -638,6 +638,36 @@ AHEAD_FAULTS = [
         "static_cast<void>(key);",
     ),
     (
+        "a decoded chunk goes while batches want it",
+        "batch/decoded_ahead.cpp",
+        "    if (--at->second.batches > 0) continue;\n",
+        "    --at->second.batches;\n",
+    ),
+    (
+        "a decoded chunk stays when its version has changed",
+        "batch/decoded_ahead.cpp",
+        "    forget_chunk(place, at->second);\n    places_",
+        "    places_",
+    ),
+    (
+        "memory of a decoded chunk that is held is lent again",
+        "batch/decoded_ahead.cpp",
+        "  if (old.users == 0) entries_.erase(*entry);\n",
+        "  entries_.erase(*entry);\n",
+    ),
+    (
+        "a batch that took its chunks still wants them",
+        "batch/worker_engine.cpp",
+        "  tasks->end_decoded();\n",
+        "",
+    ),
+    (
+        "what a batch keeps decoded is read ahead",
+        "batch/announcement.cpp",
+        "      if (decoded_ && decoded_->has(wants.chunks[chunk].id)) return true;\n",
+        "",
+    ),
+    (
         "a request begins behind the one that was asked for later",
         "store/http/http_store.cpp",
         "      const Lock in_order(known().beginning());\n",
@@ -831,16 +861,18 @@ READ_FAULTS = [
     (
         "reads of a later batch come first",
         "batch/worker_engine.cpp",
-        "    readers_.submit(std::move(request));\n",
-        "    readers_.submit_urgent(std::move(request));\n",
+        "readers_.submit(std::move(request));\n",
+        "readers_.submit_urgent(std::move(request));\n",
     ),
     (
         "the reads of a batch wait for the next one",
         "batch/worker_engine.cpp",
-        "    readers_.submit(std::move(request));\n",
-        "    static thread_local std::vector<std::unique_ptr<Request>> held;\n"
+        "  for (auto& request : requests) readers_.submit(std::move(request));\n",
+        "  static thread_local std::vector<std::unique_ptr<Request>> held;\n"
+        "  for (auto& request : requests) {\n"
         "    held.push_back(std::move(request));\n"
-        "    if (held.size() > 1) readers_.submit(std::move(held.front())), held.erase(held.begin());\n",
+        "    if (held.size() > 1) readers_.submit(std::move(held.front())), held.erase(held.begin());\n"
+        "  }\n",
     ),
     (
         "a wave is decoded before the one before it",
@@ -868,7 +900,7 @@ READING = (
 KEPT = "ChunkCache.*:SharedRegions.*:PagesAhead*:*Kept*:CachedChunks*:SameVerdicts.*large_chunk*"
 # Conformance suites; rules of tasks, of slots, of readers, of transfers and of small reads.
 SUITES = "*Suite/*:Task.*:BatchLayout.*:*NamedArrays*/lazy:Transfer.*:NetThreads.*:thread_engine.*:*SmallReads*"
-AHEAD = "BatchPlanner*:DocumentsAhead*:HttpStore.*:Announce*:ReadsAhead*:OpeningAhead*"
+AHEAD = "BatchPlanner*:*DecodedAhead*:*OfBatches*:DocumentsAhead*:HttpStore.*:Announce*:ReadsAhead*:OpeningAhead*"
 FINISHING = "*FinishedCopy*:FinishedElement*:Border*:PartPlacing*:*FinishedArrays*"
 LATE = "*OnDevice*/lazy:*OnDevice*/random*:CuFileEngineTest*"  # suites on devices that work late
 

@@ -293,6 +293,33 @@ def test_objects_are_asked_for_in_the_order_of_batches(tmp_path):
         assert [int(request.path.split("/")[-2]) for request in of_shards(server)] == list(range(12))
 
 
+@pytest.mark.parametrize("layout", [{"chunks": (8, 64)}, {"chunks": (4, 64), "shards": (8, 64)}])
+def test_a_chunk_stays_decoded_until_the_last_announced_batch_took_it(tmp_path, layout):
+    """One slot, so that no batch joins a decode that is under way."""
+    data = np.random.default_rng(1).integers(0, 60000, (40, 64), dtype="u2")
+    zarr.create_array(tmp_path / "rows.zarr", data=data, **layout)
+    all_announced = threading.Event()
+
+    def wait_for_the_last(request, answer):
+        if "/c/4/" in request.path:
+            all_announced.set()
+        if "/c/0/" in request.path:
+            all_announced.wait(60)
+
+    wanted = [0, 1, 2, 3, 0, 1, 2, 3, 0, 4]
+    with FaultServer(tmp_path) as server:
+        server.faults = wait_for_the_last
+        with damacy.Pipeline(config(batch_size=1, n_batches=1, lookahead_batches=12)) as pipeline:
+            uri = f"{server.url}/rows.zarr"
+            pipeline.push([damacy.Sample(uri, [(8 * i, 8 * i + 8), (0, 64)]) for i in wanted])
+            for i, batch in zip(wanted, pipeline, strict=True):
+                with batch:
+                    np.testing.assert_array_equal(batch.numpy()[0], data[8 * i : 8 * i + 8])
+            assert pipeline.stats().chunks_decoded == 5 * 8 // layout["chunks"][0]
+        asked = [(request.path, request.headers["range"]) for request in of_shards(server)]
+        assert len(asked) == len(set(asked))
+
+
 def test_an_object_of_which_an_answer_was_wrong_is_opened_anew(server):
     """The index comes with the total of another object, so that reads of its chunks find a change."""
     wrong = []

@@ -77,9 +77,10 @@ class PlannedBatches : public ::testing::Test {
     return job;
   }
   using Each = std::function<void(const std::shared_ptr<ChunkTasks>&)>;
-  void plan(const std::shared_ptr<BatchJob>& job, const Each& each, Verify verify = Verify::needed) {
+  void plan(const std::shared_ptr<BatchJob>& job, const Each& each, Verify verify = Verify::needed,
+            std::shared_ptr<Announcement> announcement = nullptr) {
     const Task task(job);
-    plan_portions(task, {*readers, board, catalog, verify}, nullptr, {}, each);
+    plan_portions(task, {*readers, board, catalog, verify}, std::move(announcement), {}, each);
   }
 
   std::vector<std::int64_t> settled() const {

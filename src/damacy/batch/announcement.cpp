@@ -226,6 +226,7 @@ void AnswersAhead::begin_reads(Wants& wants) {
     wants.ahead.resize(wants.chunks.size());
     const ChunkReads reads = find_reads(wants, [&](std::uint32_t chunk) {
       if (!wants.chunks[chunk].is_versioned || came_with_its_object(wants.metadata_of(chunk))) return true;
+      if (decoded_ && decoded_->has(wants.chunks[chunk].id)) return true;
       wants.ahead[chunk] = find(wants.chunks[chunk]);
       return wants.ahead[chunk].object != nullptr;
     });

@@ -10,12 +10,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "damacy/batch/decoded_ahead.h"
 #include "damacy/cache/chunk_key.h"
 #include "damacy/core/error.h"
 #include "damacy/core/mutex.h"
@@ -36,10 +38,12 @@ class AnswersAhead : public std::enable_shared_from_this<AnswersAhead> {
 
   // `reads_chunks`: also of chunks. Not where some cache may have a chunk, because only a look-up says so, and it
   // counts; nor where the reads of batches without a slot begin anyway.
+  // `decoded`: chunks that it has are not read; null: none.
   // `failure_is_new`: a read that began longer ago than that, and failed, is made once more when it is taken.
   explicit AnswersAhead(std::uint64_t most, bool reads_chunks = false,
+                        std::shared_ptr<const DecodedAhead> decoded = nullptr,
                         std::chrono::nanoseconds failure_is_new = kFailureIsNew)
-      : most_(most), reads_chunks_(reads_chunks), failure_is_new_(failure_is_new) {}
+      : most_(most), reads_chunks_(reads_chunks), decoded_(std::move(decoded)), failure_is_new_(failure_is_new) {}
   // False: there is no room.
   [[nodiscard]] bool add(const RemoteObject& object) noexcept;
   void remove(const RemoteObject& object) noexcept;
@@ -73,6 +77,7 @@ class AnswersAhead : public std::enable_shared_from_this<AnswersAhead> {
 
   const std::uint64_t most_;
   const bool reads_chunks_;
+  const std::shared_ptr<const DecodedAhead> decoded_;
   const std::chrono::nanoseconds failure_is_new_;
   Mutex turn_mutex_;  // with no other
   Condition turn_ended_;
@@ -93,6 +98,11 @@ class Announcement {
   Announcement(const Announcement&) = delete;
   Announcement& operator=(const Announcement&) = delete;
   [[nodiscard]] const std::vector<RemoteObject>& objects() const noexcept { return reads_.objects(); }
+  // What it wants stays decoded until then. The planner's.
+  void want_decoded(std::shared_ptr<DecodedAhead> of, std::span<const DecodedAhead::Place> places) {
+    decoded_.emplace(std::move(of), places);
+  }
+  void end_decoded() noexcept { decoded_.reset(); }
   // Before the batch is planned: objects are opened between the first and the last of these, so that storage is asked
   // once for each, by what announces or by what plans. False: it is planned.
   [[nodiscard]] bool begin_opening() noexcept;
@@ -114,6 +124,7 @@ class Announcement {
 
   const std::shared_ptr<AnswersAhead> ahead_;
   AnnouncedReads reads_;
+  std::optional<DecodedAhead::Wanted> decoded_;
   Mutex mutex_;
   StoppableCondition opening_ended_;
   bool is_planned_ DAMACY_GUARDED_BY(mutex_) = false, is_opening_ DAMACY_GUARDED_BY(mutex_) = false;

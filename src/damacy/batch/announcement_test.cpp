@@ -224,6 +224,23 @@ TEST_F(ReadsAheadTest, stay_until_the_last_batch_that_wants_them_took_them) {
   EXPECT_EQ(object->requests(), 3u);
 }
 
+TEST_F(ReadsAheadTest, of_chunks_that_are_kept_decoded_are_not_made) {
+  const auto decoded = std::make_shared<DecodedAhead>(std::make_shared<PageAlloc>(), std::size_t{1} << 20);
+  memory = std::make_shared<AnswersAhead>(1 << 20, true, decoded);
+  const DecodedAhead::Place places[] = {1, 2, 3};
+  const DecodedAhead::Wanted wanted(decoded, places);
+  for (const std::uint32_t number : {1u, 2u, 3u}) {
+    const DecodedAhead::Named named{number, {{1, number}}};
+    decoded->name({&named, 1});
+  }
+  static_cast<void>(decoded->reserve({{1, 1}}, kChunk).publish());
+  const auto filling = decoded->reserve({{1, 2}}, kChunk);
+  const auto batch = announced({1, 2, 3});
+  EXPECT_EQ(object->asked(1), 0);
+  EXPECT_EQ(object->asked(2), 1);
+  EXPECT_EQ(object->asked(3), 1);
+}
+
 TEST_F(ReadsAheadTest, of_neighbours_are_one_request_and_each_chunk_has_its_bytes) {
   object->gap = kStride - kChunk;
   const auto first = announced({1, 2, 3}), second = announced({2, 3, 4});
@@ -354,7 +371,7 @@ TEST_F(ReadsAheadTest, that_failed_long_ago_are_made_once_more) {
   for (const auto seconds : {std::chrono::seconds(10), std::chrono::seconds(0)}) {
     const auto before = object->requests();
     object->damaged = {2};
-    memory = std::make_shared<AnswersAhead>(1 << 20, /*reads_chunks=*/true, seconds);
+    memory = std::make_shared<AnswersAhead>(1 << 20, /*reads_chunks=*/true, nullptr, seconds);
     const auto batch = announced({2});
     object->land_all();
     RunRead read(planned(*batch, {2}).front(), object);

@@ -11,6 +11,7 @@ namespace damacy {
 
 class ChunkTier;
 class ChunkTasks;
+class DecodedAhead;
 
 class BatchEngine {
  public:
@@ -38,6 +39,8 @@ class BatchEngine {
   virtual AtOnce at_once() const = 0;
   // Of decoded chunks; null: none is kept.
   virtual ChunkTier* cache() noexcept { return nullptr; }
+  // Of decoded chunks that announced batches want; null: none is kept for them.
+  virtual std::shared_ptr<DecodedAhead> decoded_ahead() noexcept { return nullptr; }
   // Of encoded chunks, in the memory of a device and in that of the host.
   virtual ChunkTier* device_cache() noexcept { return nullptr; }
   virtual ChunkTier* host_cache() noexcept { return nullptr; }

@@ -64,7 +64,7 @@ class BatchPlanner {
                std::shared_ptr<Catalog> catalog, Verify verify, std::size_t answer_bytes, bool reads_ahead)
       : planning_{*readers, board, std::move(catalog), verify},
         document_bytes_(std::min(answer_bytes / 2, kDocumentBytes)),
-        ahead_(std::make_shared<AnswersAhead>(answer_bytes - document_bytes_, reads_ahead)),
+        ahead_(std::make_shared<AnswersAhead>(answer_bytes - document_bytes_, reads_ahead, engine->decoded_ahead())),
         readers_(std::move(readers)),
         engine_(std::move(engine)) {}
   ~BatchPlanner() { stop(nullptr); }

@@ -13,6 +13,20 @@ std::vector<std::int64_t> as_vector(const Dims& dims) {
   return {dims.begin(), dims.end()};
 }
 
+// Calls visit(array, chunk, place) for the chunks of a plan. Two versions of an array have the same places.
+template <class Visit>
+void for_places(const BatchPlan& plan, Visit visit) {
+  for (const PlannedShard& shard : plan.shards) {
+    const Array& array = *plan.arrays[shard.array];
+    for (std::size_t c = shard.first_chunk; c < shard.first_chunk + shard.chunk_count; ++c)
+      visit(array, c, mixed(array.place_hash() + mixed(static_cast<std::uint64_t>(plan.chunks[c].number))));
+  }
+}
+
+bool is_decoded_ahead(const Array& array) {
+  return array.is_remote() && !array.metadata().codecs.is_raw();
+}
+
 class Checking final : public BlockingCalls {
  public:
   explicit Checking(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)) {}
@@ -62,6 +76,14 @@ std::vector<ByteRange> needed_bytes(const BatchPlan& plan, std::span<const Plann
     ranges.push_back(bytes_needed(parts[part], {array, planned.number}));
   if (ranges.size() > 1) merge_ranges(ranges);
   return ranges;
+}
+
+std::vector<DecodedAhead::Place> places_decoded(const BatchPlan& plan) {
+  std::vector<DecodedAhead::Place> places;
+  for_places(plan, [&](const Array& array, std::size_t, std::uint64_t place) {
+    if (is_decoded_ahead(array)) places.push_back(place);
+  });
+  return places;
 }
 
 ChunkTasks::ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, With with,
@@ -125,22 +147,28 @@ void ChunkTasks::take_reads() {
   announcement_->take_reads(wants_);
 }
 
-// Of an array only the place counts: two versions of it are one set of chunks.
 void ChunkTasks::count_wanted(bool parts) const {
   with_.board.add_chunks([&](ChunkReuse& reuse) {
-    const Array* array = nullptr;
-    std::uint64_t hash = 0;
-    for (const PlannedShard& shard : plan_.shards) {
-      if (array != plan_.arrays[shard.array]) {
-        array = plan_.arrays[shard.array];
-        hash = array->place_hash();
-      }
-      const auto decoded = static_cast<std::uint64_t>(array->metadata().chunk_bytes());
-      for (std::size_t c = shard.first_chunk; c < shard.first_chunk + shard.chunk_count; ++c)
-        if (!where(c).missing && !where(c).failed && (parts || !wants_.chunks[c].in_part))
-          reuse.add(mixed(hash + mixed(static_cast<std::uint64_t>(plan_.chunks[c].number))), where(c).bytes, decoded);
-    }
+    for_places(plan_, [&](const Array& array, std::size_t c, std::uint64_t place) {
+      if (!where(c).missing && !where(c).failed && (parts || !wants_.chunks[c].in_part))
+        reuse.add(place, where(c).bytes, static_cast<std::uint64_t>(array.metadata().chunk_bytes()));
+    });
   });
+}
+
+bool ChunkTasks::name_decoded(DecodedAhead& ahead) const {
+  std::vector<DecodedAhead::Named> named;
+  for_places(plan_, [&](const Array& array, std::size_t c, std::uint64_t place) {
+    const Want& want = wants_.chunks[c];
+    if (is_decoded_ahead(array) && !want.in_part && !want.place.missing && !want.place.failed)
+      named.push_back({place, want.id});
+  });
+  if (!named.empty()) ahead.name(named);
+  return !named.empty();
+}
+
+void ChunkTasks::end_decoded() noexcept {
+  if (announcement_) announcement_->end_decoded();
 }
 
 ChunkPlace ChunkTasks::locate(std::size_t shard, const PlannedChunk& chunk) const {

@@ -36,6 +36,9 @@ void set_object(Wants& wants, const BatchPlan& plan, std::size_t shard, std::sha
 [[nodiscard]] std::vector<ByteRange> needed_bytes(const BatchPlan& plan, std::span<const PlannedPart> parts,
                                                   std::size_t chunk, Verify verify);
 
+// The places of a plan's chunks in remote arrays, which a batch decodes: raw chunks are placed as they are.
+[[nodiscard]] std::vector<DecodedAhead::Place> places_decoded(const BatchPlan& plan);
+
 class ChunkTasks final : public Job,
                          public WantedChunks,
                          public Abandonable,
@@ -61,6 +64,9 @@ class ChunkTasks final : public Job,
   void find_chunks();
   [[nodiscard]] bool is_announced() const noexcept { return announcement_ != nullptr; }
   void take_reads();  // of what was announced, after find_chunks(); throws nothing but Abandoned
+  // Of chunks that are decoded as a whole: before they are looked up in `ahead`, and after that. False: there are none.
+  [[nodiscard]] bool name_decoded(DecodedAhead& ahead) const;
+  void end_decoded() noexcept;
   // For advice on caches. `parts`: the engine's cache would also hold chunks of which it reads a part.
   void count_wanted(bool parts) const;
   // No more reads begin, but by open tasks: those have what was read ahead.

@@ -9,6 +9,7 @@ namespace damacy {
 namespace {
 
 constexpr std::size_t kLeastAnswers = 32 << 20, kMostAnswers = 256 << 20;
+constexpr std::size_t kMostDecodedAhead = 256 << 20;
 constexpr std::int64_t kPerChunkSlack = 128 << 10;
 
 // Staging memory of a device: more than what is kept warm for the crops of chunks that the host decodes alone.
@@ -104,6 +105,8 @@ MemoryPart described(PartId part) {
       return {"scratch", host, reserved, "device_buffer_bytes", "decoded chunks, one a reader", {}};
     case PartId::cache:
       return {"cache", host, reserved, "cache_bytes", "decoded chunks that are kept, and their index", {}};
+    case PartId::decoded_ahead:
+      return {"decoded ahead", host, reserved, "host_buffer_bytes", "decoded chunks that accepted batches want", {}};
     case PartId::slabs:
       return {"slabs", gpu, at_start, "device_buffer_bytes", "encoded chunks of all waves", {}};
     case PartId::wave_chunks:
@@ -188,6 +191,7 @@ MemoryPlan plan_memory(const Config& config, const Machine& machine) {
   } else {
     plan.staging = static_cast<std::size_t>(config.host_buffer_bytes);
     plan.cache = static_cast<std::size_t>(config.cache_bytes);
+    if (plan.cache == 0) plan.decoded_ahead = std::min(whole_pages(plan.staging / 4), kMostDecodedAhead);
     plan.scratch = scratch_of_cores(config, plan.chunk_bytes);
   }
   if (!config.shared_cache.empty()) plan.shared_cache = static_cast<std::size_t>(config.shared_cache_bytes);
@@ -245,6 +249,7 @@ std::vector<MemoryPart> parts_of(const Config& config, const MemoryPlan& plan, c
     add(PartId::staging, plan.staging);
     add(PartId::scratch, plan.scratch);
     if (plan.cache > 0) add(PartId::cache, plan.cache);
+    if (plan.decoded_ahead > 0) add(PartId::decoded_ahead, plan.decoded_ahead);
     if (plan.shared_cache > 0) add(PartId::shared_cache, plan.shared_cache);
   }
   if (plan.disk_cache.bytes > 0) add(PartId::disk_cache, plan.disk_cache.memory());

@@ -36,10 +36,11 @@ enum class Taken {
 };
 
 enum class PartId {
-  staging,  // on the cores
-  scratch,  // on the cores
-  cache,    // on the cores, if there is one
-  slabs,    // the following ones only with a device
+  staging,        // on the cores
+  scratch,        // on the cores
+  cache,          // on the cores, if there is one
+  decoded_ahead,  // on the cores, without a cache
+  slabs,          // the following ones only with a device
   wave_chunks,
   decoder_scratch,
   repair,
@@ -95,9 +96,10 @@ struct WaveSizes {
 };
 
 struct MemoryPlan {
-  std::size_t staging = 0;  // reads; pinned where there is a device
-  std::size_t scratch = 0;  // on the cores: decoded chunks, one a reader
-  std::size_t cache = 0;    // on the cores: decoded chunks that are kept, with their index
+  std::size_t staging = 0;        // reads; pinned where there is a device
+  std::size_t scratch = 0;        // on the cores: decoded chunks, one a reader
+  std::size_t cache = 0;          // on the cores: decoded chunks that are kept, with their index
+  std::size_t decoded_ahead = 0;  // on the cores without a cache: decoded chunks that accepted batches want again
   WaveSizes waves;
   CacheSizes device_cache;       // encoded chunks that are kept on the device; index and notes are on the host
   CacheSizes host_cache;         // the same, in page-locked memory

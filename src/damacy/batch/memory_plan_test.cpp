@@ -153,8 +153,10 @@ TEST(parts_of, any_plan_add_up_to_its_sizes_within_the_settings) {
     const auto of_slots = static_cast<std::uint64_t>(slots.count * slots.bytes + slots.keep.bytes);
     constexpr std::uint64_t kRepair = WaveSizes::kRepairImage + WaveSizes::kRepairFill;
     if (!machine.gpu) {
-      EXPECT_EQ(sums[MemoryKind::host], plan.staging + plan.scratch + plan.answers + plan.catalog.bytes + of_slots);
+      EXPECT_EQ(sums[MemoryKind::host],
+                plan.staging + plan.scratch + plan.decoded_ahead + plan.answers + plan.catalog.bytes + of_slots);
       EXPECT_EQ(plan.staging, host);
+      EXPECT_LE(plan.decoded_ahead, std::max<std::uint64_t>(host / 4, Alloc::kAlignment));
       EXPECT_LE(plan.scratch, device);
       EXPECT_EQ(sums[MemoryKind::gpu] + sums[MemoryKind::pinned], 0u);
       continue;

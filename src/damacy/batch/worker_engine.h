@@ -4,6 +4,7 @@
 #pragma once
 
 #include "damacy/batch/batch_engine.h"
+#include "damacy/batch/decoded_ahead.h"
 #include "damacy/batch/memory_plan.h"
 #include "damacy/cache/shared/shared_cache.h"
 #include "damacy/device/arena.h"
@@ -30,8 +31,11 @@ class WorkerEngine final : public BatchEngine {
   std::uint64_t ready_stream() const override { return 0; }
   AtOnce at_once() const override { return {readers_.at_once(), readers_.at_once()}; }
   ChunkTier* cache() noexcept override { return cache_.get(); }
+  std::shared_ptr<DecodedAhead> decoded_ahead() noexcept override { return ahead_; }
   ChunkTier* host_cache() noexcept override { return shared_cache_.get(); }
-  std::size_t host_bytes() const override { return staging_.size() + cache_bytes_ + shared_bytes_; }
+  std::size_t host_bytes() const override {
+    return staging_.size() + cache_bytes_ + shared_bytes_ + (ahead_ ? ahead_->peak() : 0);
+  }
   std::size_t device_bytes() const override { return scratch_.peak(); }
 
  private:
@@ -40,7 +44,8 @@ class WorkerEngine final : public BatchEngine {
   HostRows rows_;
   ChunkShare share_;
   const std::size_t cache_bytes_, shared_bytes_;
-  const std::unique_ptr<ChunkCache> cache_;  // of decoded chunks; null: off
+  const std::unique_ptr<ChunkCache> cache_;    // of decoded chunks; null: off
+  const std::shared_ptr<DecodedAhead> ahead_;  // null: there is a cache
   const std::shared_ptr<SharedCache> shared_cache_;
   Arena staging_;
   Arena scratch_;

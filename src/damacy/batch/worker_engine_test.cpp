@@ -193,5 +193,82 @@ TEST_F(WorkerEngineTest, a_stop_settles_those_who_joined_as_failed) {
   }
 }
 
+class DecodedAheadOfEngine : public WorkerEngineTest {
+ protected:
+  void SetUp() override {
+    WorkerEngineTest::SetUp();
+    testing::compress_chunks(root());
+    catalog->array(root().string());
+    store->remote = store->immutable = true;
+  }
+  struct Announced {
+    std::shared_ptr<BatchJob> job;
+    std::shared_ptr<Announcement> announcement;
+  };
+  Announced announce(const Box& box) {
+    const auto announcement =
+        std::make_shared<Announcement>(std::vector<RemoteObject>(), std::make_shared<AnswersAhead>(1 << 20));
+    auto job = start({box});
+    announcement->want_decoded(engine->decoded_ahead(), places_decoded(plan_batch(job->parts())));
+    return {std::move(job), announcement};
+  }
+  void produce(Announced announced) {
+    plan(
+        announced.job, [&](const std::shared_ptr<ChunkTasks>& tasks) { engine->take(tasks, {}); }, Verify::needed,
+        std::move(announced.announcement));
+  }
+};
+
+TEST_F(DecodedAheadOfEngine, a_chunk_is_decoded_once_for_all_announced_batches) {
+  std::vector<Announced> batches;
+  for (std::int64_t i = 0; i < 3; ++i) batches.push_back(announce(rows(i, i + 500)));
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    produce(batches[i]);
+    ASSERT_TRUE(settles(i + 1));
+    expect_good(*batches[i].job);
+    batches[i].announcement.reset();
+    EXPECT_EQ(board.read().chunks_decoded, 1);
+    EXPECT_EQ(engine->decoded_ahead()->counts().evicted.chunks, i < 2 ? 0 : 1);
+  }
+  const auto later = announce(rows(0, kRows));
+  produce(later);
+  ASSERT_TRUE(settles(4));
+  expect_good(*later.job);
+  EXPECT_EQ(board.read().chunks_decoded, 2);
+}
+
+// Otherwise each chunk would be decoded as a whole, and into memory that is not in a processor's cache.
+TEST_F(DecodedAheadOfEngine, what_only_the_batch_itself_wants_is_not_kept) {
+  const auto only = announce(rows(0, kRows));
+  const auto other = announce({{0, kColumns}, {kRows, 2 * kColumns}});
+  produce(only);
+  ASSERT_TRUE(settles(1));
+  expect_good(*only.job);
+  EXPECT_EQ(engine->decoded_ahead()->counts().kept.chunks, 0);
+}
+
+TEST_F(DecodedAheadOfEngine, a_chunk_without_a_version_is_decoded_for_every_batch) {
+  store->immutable = false;
+  const auto first = announce(rows(0, kRows)), second = announce(rows(0, kRows));
+  produce(first);
+  ASSERT_TRUE(settles(1));
+  produce(second);
+  ASSERT_TRUE(settles(2));
+  EXPECT_EQ(board.read().chunks_decoded, 2);
+}
+
+TEST_F(DecodedAheadOfEngine, a_damaged_chunk_fails_every_batch_that_wants_it) {
+  std::filesystem::resize_file(root() / "c.0.0", 1000);
+  const auto first = announce(rows(0, 500)), second = announce(rows(1, 501));
+  produce(first);
+  produce(second);
+  ASSERT_TRUE(settles(2));
+  for (const auto& batch : {first, second}) {
+    ASSERT_TRUE(batch.job->failure());
+    EXPECT_EQ(batch.job->failure()->where().chunk, (std::vector<std::int64_t>{0, 0}));
+  }
+  EXPECT_EQ(engine->decoded_ahead()->counts().kept.chunks, 0);
+}
+
 }  // namespace
 }  // namespace damacy
