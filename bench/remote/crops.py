@@ -146,7 +146,8 @@ def main() -> None:
         folder.mkdir()
         (folder / "blob").write_bytes(np.random.default_rng(2).bytes(BLOB))
         program = ranges.compiled(top)
-        with nginx.serving(folder, top / "nginx") as port:
+        delays = [int(delay) for delay in options.delays.split(",")]
+        with nginx.serving_each(folder, top / "nginx", delays) as urls:
             for layout in options.layouts.split(","):
                 for codec in options.codecs.split(","):
                     if (layout, codec) == ("plain", "none"):
@@ -154,8 +155,7 @@ def main() -> None:
                     array = data.write(folder, values, layout, codec)
                     for crop in map(int, options.extents.split(",")):
                         count = options.crops if crop <= 64 else options.crops // 4
-                        for delay in map(int, options.delays.split(",")):
-                            url = f"http://127.0.0.1:{port}/{delay}"
+                        for delay, url in urls.items():
                             setting = Setting(folder, array, url, delay, crop, data.corners(count, crop), program)
                             calls, parts = calls_of(setting, arms, values)
                             stats = arms[OURS].stats

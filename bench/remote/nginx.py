@@ -12,7 +12,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 MODULES = pathlib.Path("/usr/lib/nginx/modules")
 CONFIGURATION = """
@@ -47,12 +47,21 @@ def requests_answered(port: int) -> int:
 
 
 @contextlib.contextmanager
+def serving_each(root: pathlib.Path, folder: pathlib.Path, delays: Iterable[int]) -> Iterator[dict[int, str]]:
+    """Serves `root` by a server of its own for each delay (ms); gives their urls. A client that learns how many
+    requests suit an origin would begin at one delay with what it learned at another."""
+    with contextlib.ExitStack() as stack:
+        ports = {delay: stack.enter_context(serving(root, folder / str(delay))) for delay in delays}
+        yield {delay: f"http://127.0.0.1:{port}/{delay}" for delay, port in ports.items()}
+
+
+@contextlib.contextmanager
 def serving(root: pathlib.Path, folder: pathlib.Path) -> Iterator[int]:
     """Serves `root`, with its own files in `folder`; gives the port."""
     root.chmod(0o755)
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    folder.mkdir()
+    folder.mkdir(parents=True)
     text = CONFIGURATION.format(modules=MODULES, folder=folder, port=port, root=root)
     (folder / "nginx.conf").write_text(text)
     process = subprocess.Popen(["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")])

@@ -191,11 +191,12 @@ def main() -> None:
         data.mkdir()
         program = compiled(folder)
         expected = [make_data(data, each) for each in SIZES][0].view(np.uint8)
-        with nginx.serving(data, folder / "nginx") as port:
+        delays = [int(delay) for delay in options.delays.split(",")]
+        with nginx.serving_each(data, folder / "nginx", delays) as urls:
             for each, count in SIZES.items():
                 places = np.random.default_rng(1).integers(0, OBJECT // each, count).tolist()
-                for delay in map(int, options.delays.split(",")):
-                    setting = Setting(f"http://127.0.0.1:{port}/{delay}", each, delay, places, expected)
+                for delay, url in urls.items():
+                    setting = Setting(url, each, delay, places, expected)
                     results = measure.in_turns(calls_of(setting, program, missing), options.rounds)
                     for arm, found in results.items():
                         row = {"range_bytes": each, "delay_ms": delay, "requests": IN_FLIGHT[delay], "arm": arm}
