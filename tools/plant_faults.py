@@ -662,6 +662,24 @@ AHEAD_FAULTS = [
         "",
     ),
     (
+        "decoded chunks of files are kept for later batches",
+        "batch/chunk_tasks.cpp",
+        "  return array.is_remote() && ",
+        "  return ",
+    ),
+    (
+        "raw chunks are copied for later batches",
+        "batch/chunk_tasks.cpp",
+        "!array.metadata().codecs.is_raw() && ",
+        "",
+    ),
+    (
+        "a chunk that was decoded for another batch counts in nothing",
+        "batch/worker_engine.cpp",
+        "    tiers.is_for_jobs = true;\n",
+        "",
+    ),
+    (
         "what a batch keeps decoded is read ahead",
         "batch/announcement.cpp",
         "      if (decoded_ && decoded_->has(wants.chunks[chunk].id)) return true;\n",

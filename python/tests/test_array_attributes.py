@@ -285,5 +285,5 @@ def test_a_pipeline_logs_its_settings_at_its_start(caplog):
     (said,) = [text for text in caplog.messages if text.startswith("pipeline on ")]
     assert said == (
         "pipeline on cpu: n_io_threads 3, n_compute_threads 0, host_buffer_bytes 64.0 MiB, device_buffer_bytes "
-        "4.0 GiB, n_batches 2, zstd and LZ4 by the cores; memory without slots: at most 207.8 MiB of the host"
+        "4.0 GiB, n_batches 2, zstd and LZ4 by the cores; memory without slots: at most 223.8 MiB of the host"
     )

@@ -76,7 +76,7 @@ def test_a_loader_keeps_batches():
 def test_it_is_a_table_with_sums():
     text = str(Config(batch_size=8, device="cpu", host_buffer_bytes=1 << 26, device_buffer_bytes=1 << 26).memory())
     assert text.splitlines()[0].split() == "staging 64.0 MiB host reserved host_buffer_bytes reads".split()
-    assert text.splitlines()[-1] == "at most 176.0 MiB host; without slots"
+    assert text.splitlines()[-1] == "at most 192.0 MiB host; without slots"
 
 
 def test_before_the_first_sample_only_what_depends_on_it_is_unknown():

@@ -293,10 +293,10 @@ def test_objects_are_asked_for_in_the_order_of_batches(tmp_path):
         assert [int(request.path.split("/")[-2]) for request in of_shards(server)] == list(range(12))
 
 
-@pytest.mark.parametrize("layout", [{"chunks": (8, 64)}, {"chunks": (4, 64), "shards": (8, 64)}])
+@pytest.mark.parametrize("layout", [{"chunks": (8, 8192)}, {"chunks": (4, 8192), "shards": (8, 8192)}])
 def test_a_chunk_stays_decoded_until_the_last_announced_batch_took_it(tmp_path, layout):
     """One slot, so that no batch joins a decode that is under way."""
-    data = np.random.default_rng(1).integers(0, 60000, (40, 64), dtype="u2")
+    data = np.random.default_rng(1).integers(0, 60000, (40, 8192), dtype="u2")
     zarr.create_array(tmp_path / "rows.zarr", data=data, **layout)
     all_announced = threading.Event()
 
@@ -311,13 +311,30 @@ def test_a_chunk_stays_decoded_until_the_last_announced_batch_took_it(tmp_path, 
         server.faults = wait_for_the_last
         with damacy.Pipeline(config(batch_size=1, n_batches=1, lookahead_batches=12)) as pipeline:
             uri = f"{server.url}/rows.zarr"
-            pipeline.push([damacy.Sample(uri, [(8 * i, 8 * i + 8), (0, 64)]) for i in wanted])
+            pipeline.push([damacy.Sample(uri, [(8 * i, 8 * i + 8), (0, 8192)]) for i in wanted])
             for i, batch in zip(wanted, pipeline, strict=True):
                 with batch:
                     np.testing.assert_array_equal(batch.numpy()[0], data[8 * i : 8 * i + 8])
-            assert pipeline.stats().chunks_decoded == 5 * 8 // layout["chunks"][0]
+            stats = pipeline.stats()
+            each = 8 // layout["chunks"][0]
+            assert (stats.chunks_decoded, stats.chunks_deduplicated) == (5 * each, 5 * each)
         asked = [(request.path, request.headers["range"]) for request in of_shards(server)]
         assert len(asked) == len(set(asked))
+
+
+def test_a_chunk_of_which_parts_are_needed_does_not_stay_decoded(tmp_path):
+    """All of it would be decoded for the few rows that the next batch needs."""
+    data = np.random.default_rng(1).integers(0, 60000, (256, 4096), dtype="u2")
+    blosc = zarr.codecs.BloscCodec(cname="lz4", clevel=1)
+    zarr.create_array(tmp_path / "rows.zarr", data=data, chunks=(256, 4096), compressors=blosc)
+    with FaultServer(tmp_path) as server:
+        with damacy.Pipeline(config(batch_size=1, n_batches=1, lookahead_batches=4)) as pipeline:
+            uri = f"{server.url}/rows.zarr"
+            pipeline.push([damacy.Sample(uri, [(8 * i, 8 * i + 8), (0, 4096)]) for i in range(4)])
+            for i, batch in enumerate(pipeline):
+                with batch:
+                    np.testing.assert_array_equal(batch.numpy()[0], data[8 * i : 8 * i + 8])
+            assert pipeline.stats().chunks_decoded == 4
 
 
 def test_an_object_of_which_an_answer_was_wrong_is_opened_anew(server):

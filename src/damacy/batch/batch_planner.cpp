@@ -237,7 +237,8 @@ void BatchPlanner::announce(const BatchJob& job) noexcept {
     std::vector<RemoteObject> objects = announcement->objects();
     if (objects.empty()) return;
     announced_[&job] = announcement;
-    if (auto ahead = engine_->decoded_ahead()) announcement->want_decoded(std::move(ahead), places_decoded(plan));
+    if (const auto ahead = engine_->decoded_ahead())
+      static_cast<void>(failure_of([&] { announcement->want_decoded(ahead, places_decoded(plan)); }));
     BatchReads reads{.of = announcement};
     if (ahead_->reads_chunks()) reads.begin = ReadingAhead(job.parts(), std::move(plan), planning_, announcement);
     if (!announcer_->add(std::move(objects), std::move(reads))) return;

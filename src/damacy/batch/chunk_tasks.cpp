@@ -13,6 +13,8 @@ std::vector<std::int64_t> as_vector(const Dims& dims) {
   return {dims.begin(), dims.end()};
 }
 
+constexpr std::int64_t kLeastDecodedAhead = 64 << 10;  // to decode less takes hardly longer than to keep it
+
 // Calls visit(array, chunk, place) for the chunks of a plan. Two versions of an array have the same places.
 template <class Visit>
 void for_places(const BatchPlan& plan, Visit visit) {
@@ -24,7 +26,7 @@ void for_places(const BatchPlan& plan, Visit visit) {
 }
 
 bool is_decoded_ahead(const Array& array) {
-  return array.is_remote() && !array.metadata().codecs.is_raw();
+  return array.is_remote() && !array.metadata().codecs.is_raw() && array.metadata().chunk_bytes() >= kLeastDecodedAhead;
 }
 
 class Checking final : public BlockingCalls {
@@ -156,15 +158,17 @@ void ChunkTasks::count_wanted(bool parts) const {
   });
 }
 
-bool ChunkTasks::name_decoded(DecodedAhead& ahead) const {
+bool ChunkTasks::name_decoded(DecodedAhead& ahead) const noexcept {
   std::vector<DecodedAhead::Named> named;
-  for_places(plan_, [&](const Array& array, std::size_t c, std::uint64_t place) {
-    const Want& want = wants_.chunks[c];
-    if (is_decoded_ahead(array) && !want.in_part && !want.place.missing && !want.place.failed)
-      named.push_back({place, want.id});
+  const auto failure = failure_of([&] {
+    for_places(plan_, [&](const Array& array, std::size_t c, std::uint64_t place) {
+      const Want& want = wants_.chunks[c];
+      if (is_decoded_ahead(array) && !want.in_part && !want.place.missing && !want.place.failed)
+        named.push_back({place, want.id});
+    });
+    if (!named.empty()) ahead.name(named);
   });
-  if (!named.empty()) ahead.name(named);
-  return !named.empty();
+  return !failure && !named.empty();
 }
 
 void ChunkTasks::end_decoded() noexcept {

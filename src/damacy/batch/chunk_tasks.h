@@ -36,7 +36,7 @@ void set_object(Wants& wants, const BatchPlan& plan, std::size_t shard, std::sha
 [[nodiscard]] std::vector<ByteRange> needed_bytes(const BatchPlan& plan, std::span<const PlannedPart> parts,
                                                   std::size_t chunk, Verify verify);
 
-// The places of a plan's chunks in remote arrays, which a batch decodes: raw chunks are placed as they are.
+// The places of a plan's chunks that stay decoded: of remote arrays, unless they are raw or small.
 [[nodiscard]] std::vector<DecodedAhead::Place> places_decoded(const BatchPlan& plan);
 
 class ChunkTasks final : public Job,
@@ -64,8 +64,8 @@ class ChunkTasks final : public Job,
   void find_chunks();
   [[nodiscard]] bool is_announced() const noexcept { return announcement_ != nullptr; }
   void take_reads();  // of what was announced, after find_chunks(); throws nothing but Abandoned
-  // Of chunks that are decoded as a whole: before they are looked up in `ahead`, and after that. False: there are none.
-  [[nodiscard]] bool name_decoded(DecodedAhead& ahead) const;
+  // Of chunks that are decoded as a whole: before they are looked up in `ahead`, and after that. False: none is.
+  [[nodiscard]] bool name_decoded(DecodedAhead& ahead) const noexcept;
   void end_decoded() noexcept;
   // For advice on caches. `parts`: the engine's cache would also hold chunks of which it reads a part.
   void count_wanted(bool parts) const;

@@ -1,10 +1,13 @@
 #include "damacy/batch/decoded_ahead.h"
 
+#include <new>
+
 namespace damacy {
 
 DecodedAhead::Wanted::Wanted(std::shared_ptr<DecodedAhead> of, std::span<const Place> places) : Wanted(std::move(of)) {
   places_.reserve(places.size());
   const Lock lock(of_->mutex_);
+  if (!of_->memory_ && !places.empty()) of_->memory_.emplace(of_->alloc_, of_->bytes_);
   for (const Place place : places) {
     ++of_->wants_[place].batches;
     places_.push_back(place);
@@ -75,14 +78,21 @@ ChunkTier::Filling DecodedAhead::reserve(const ChunkKey& key, std::uint64_t byte
   const Lock lock(mutex_);
   Wants* const wants = wants_of(key);
   if (!wants || wants->entry) return {};
-  Arena::Piece memory = memory_.try_take(bytes);
-  if (memory.bytes().empty()) return {};
   const std::uint32_t number = ++last_entry_;
-  const auto [at, is_new] = entries_.try_emplace(number);
-  if (!is_new) return {};
-  at->second = {.memory = std::move(memory), .place = places_.find(key)->second, .users = 1};
-  wants->entry = number;
-  return {*this, number, at->second.memory.bytes(), {}};
+  try {
+    const auto [at, is_new] = entries_.try_emplace(number);
+    if (!is_new) return {};
+    Entry& entry = at->second;
+    entry = {.memory = memory_->try_take(bytes), .place = places_.find(key)->second, .users = 1};
+    if (entry.memory.bytes().empty()) {
+      entries_.erase(at);
+      return {};
+    }
+    wants->entry = number;
+    return {*this, number, entry.memory.bytes(), {}};
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
 }
 
 ChunkTier::Hold DecodedAhead::publish(std::uint32_t number) noexcept {
@@ -104,6 +114,11 @@ void DecodedAhead::release(std::uint32_t number) noexcept {
   const Lock lock(mutex_);
   const auto at = entries_.find(number);
   if (--at->second.users == 0 && !at->second.is_wanted) entries_.erase(at);
+}
+
+std::size_t DecodedAhead::peak() const noexcept {
+  const Lock lock(mutex_);
+  return memory_ ? memory_->peak() : 0;
 }
 
 ChunkTier::Counts DecodedAhead::counts() const {

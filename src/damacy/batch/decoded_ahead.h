@@ -21,13 +21,14 @@ namespace damacy {
 
 class DecodedAhead final : public ChunkTier {
  public:
-  DecodedAhead(const std::shared_ptr<Alloc>& alloc, std::size_t bytes) : memory_(alloc, bytes) {}
+  // The memory is taken when the first chunk is wanted.
+  DecodedAhead(std::shared_ptr<Alloc> alloc, std::size_t bytes) : alloc_(std::move(alloc)), bytes_(bytes) {}
   DecodedAhead(const DecodedAhead&) = delete;
   DecodedAhead& operator=(const DecodedAhead&) = delete;
 
   // A chunk of an array, whatever its version: a hash. Two with the same hash are kept too long or too short.
   using Place = std::uint64_t;
-  // The chunks that one batch wants.
+  // The chunks that one batch wants. Its constructor may throw Error(oom).
   class Wanted {
    public:
     Wanted(std::shared_ptr<DecodedAhead> of, std::span<const Place> places);
@@ -51,11 +52,11 @@ class DecodedAhead final : public ChunkTier {
   [[nodiscard]] Found find(const ChunkKey& key, std::uint64_t bytes) override;
   // Whether find() would have a chunk. Not counted.
   [[nodiscard]] bool has(const ChunkKey& key) const;
-  // Empty also where no other batch wants the chunk.
+  // Empty also where no other batch wants the chunk, or there is no memory.
   [[nodiscard]] Filling reserve(const ChunkKey& key, std::uint64_t bytes, std::uint64_t note_bytes = 0) override;
   Counts counts() const override;
   void reset_counts() override;
-  std::size_t peak() const noexcept { return memory_.peak(); }  // bytes: what can be resident
+  std::size_t peak() const noexcept;  // bytes: what can be resident
 
  private:
   struct Wants {
@@ -76,8 +77,10 @@ class DecodedAhead final : public ChunkTier {
   Wants* wants_of(const ChunkKey& key) DAMACY_REQUIRES(mutex_);
   void forget_chunk(Place place, Wants& wants) noexcept DAMACY_REQUIRES(mutex_);
 
+  const std::shared_ptr<Alloc> alloc_;
+  const std::size_t bytes_;
   mutable Mutex mutex_;
-  Arena memory_;
+  std::optional<Arena> memory_ DAMACY_GUARDED_BY(mutex_);  // ends after its pieces
   std::unordered_map<Place, Wants> wants_ DAMACY_GUARDED_BY(mutex_);
   std::unordered_map<ChunkKey, Place, ChunkKeyHash> places_ DAMACY_GUARDED_BY(mutex_);
   std::unordered_map<std::uint32_t, Entry> entries_ DAMACY_GUARDED_BY(mutex_);

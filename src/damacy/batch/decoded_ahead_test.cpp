@@ -150,7 +150,7 @@ TEST_F(DecodedAheadTest, what_is_held_or_filled_lasts_longer_than_it_is_wanted) 
   EXPECT_FALSE(is_there(key_of(1)));
 }
 
-// As where two uris lead to one array.
+// Where hashes collide.
 TEST_F(DecodedAheadTest, two_places_may_have_the_same_chunk) {
   auto first = want({1}), second = want({2});
   name({{1, key_of(1)}, {2, key_of(1)}});

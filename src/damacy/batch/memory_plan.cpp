@@ -106,7 +106,7 @@ MemoryPart described(PartId part) {
     case PartId::cache:
       return {"cache", host, reserved, "cache_bytes", "decoded chunks that are kept, and their index", {}};
     case PartId::decoded_ahead:
-      return {"decoded ahead", host, reserved, "host_buffer_bytes", "decoded chunks that accepted batches want", {}};
+      return {"decoded ahead", host, as_used, "host_buffer_bytes", "decoded chunks that accepted batches want", {}};
     case PartId::slabs:
       return {"slabs", gpu, at_start, "device_buffer_bytes", "encoded chunks of all waves", {}};
     case PartId::wave_chunks:

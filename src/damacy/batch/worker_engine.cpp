@@ -194,11 +194,6 @@ std::unique_ptr<ChunkCache> make_cache(const MemoryPlan& plan, const std::shared
   });
 }
 
-std::shared_ptr<DecodedAhead> make_decoded_ahead(const MemoryPlan& plan, const std::shared_ptr<Alloc>& alloc) {
-  if (plan.decoded_ahead == 0) return nullptr;
-  return make_part(PartId::decoded_ahead, [&] { return std::make_shared<DecodedAhead>(alloc, plan.decoded_ahead); });
-}
-
 }  // namespace
 
 WorkerEngine::WorkerEngine(const MemoryPlan& plan, const std::shared_ptr<Alloc>& alloc, Readers& readers,
@@ -208,7 +203,7 @@ WorkerEngine::WorkerEngine(const MemoryPlan& plan, const std::shared_ptr<Alloc>&
       cache_bytes_(plan.cache),
       shared_bytes_(plan.shared_cache),
       cache_(make_cache(plan, alloc)),
-      ahead_(make_decoded_ahead(plan, alloc)),
+      ahead_(plan.decoded_ahead > 0 ? std::make_shared<DecodedAhead>(alloc, plan.decoded_ahead) : nullptr),
       shared_cache_(std::move(shared_cache)),
       staging_(make_part(PartId::staging, [&] { return Arena(alloc, plan.staging); })),
       scratch_(make_part(PartId::scratch, [&] { return Arena(alloc, plan.scratch); })) {}
@@ -227,10 +222,13 @@ void HostRows::move_row(std::span<std::byte> to, std::span<const std::byte> from
 void WorkerEngine::take(const std::shared_ptr<ChunkTasks>& tasks, std::stop_token) {
   board_.add(&Stats::waves_emitted, 1);
   tasks->count_wanted(/*parts=*/true);
-  ChunkTier* decoded = cache_.get();
-  if (ahead_ && tasks->name_decoded(*ahead_)) decoded = ahead_.get();
-  auto requests = make_worker_requests(
-      tasks, {staging_, scratch_, readers_.contexts(), share_, {decoded, shared_cache_.get()}}, readers_);
+  HostTiers tiers{cache_.get(), shared_cache_.get()};
+  if (ahead_ && tasks->name_decoded(*ahead_)) {
+    tiers.decoded = ahead_.get();
+    tiers.is_for_jobs = true;
+  }
+  auto requests =
+      make_worker_requests(tasks, {staging_, scratch_, readers_.contexts(), share_, std::move(tiers)}, readers_);
   tasks->end_decoded();
   for (auto& request : requests) readers_.submit(std::move(request));
 }

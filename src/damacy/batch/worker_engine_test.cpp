@@ -198,6 +198,9 @@ class DecodedAheadOfEngine : public WorkerEngineTest {
   void SetUp() override {
     WorkerEngineTest::SetUp();
     testing::compress_chunks(root());
+    open();
+  }
+  void open() const {
     catalog->array(root().string());
     store->remote = store->immutable = true;
   }
@@ -217,6 +220,17 @@ class DecodedAheadOfEngine : public WorkerEngineTest {
         announced.job, [&](const std::shared_ptr<ChunkTasks>& tasks) { engine->take(tasks, {}); }, Verify::needed,
         std::move(announced.announcement));
   }
+  // By the first of two announced batches that want the same.
+  void expect_kept(const Box& box, std::int64_t chunks) {
+    const auto first = announce(box), second = announce(box);
+    produce(first);
+    ASSERT_TRUE(settles(1));
+    EXPECT_EQ(engine->decoded_ahead()->counts().kept.chunks, chunks);
+    produce(second);
+    ASSERT_TRUE(settles(2));
+    for (const Announced& batch : {first, second}) expect_good(*batch.job);
+    EXPECT_EQ(board.read().chunks_decoded, 2 - chunks);
+  }
 };
 
 TEST_F(DecodedAheadOfEngine, a_chunk_is_decoded_once_for_all_announced_batches) {
@@ -230,6 +244,7 @@ TEST_F(DecodedAheadOfEngine, a_chunk_is_decoded_once_for_all_announced_batches) 
     EXPECT_EQ(board.read().chunks_decoded, 1);
     EXPECT_EQ(engine->decoded_ahead()->counts().evicted.chunks, i < 2 ? 0 : 1);
   }
+  EXPECT_EQ(board.read().chunks_deduplicated, 2);
   const auto later = announce(rows(0, kRows));
   produce(later);
   ASSERT_TRUE(settles(4));
@@ -247,14 +262,54 @@ TEST_F(DecodedAheadOfEngine, what_only_the_batch_itself_wants_is_not_kept) {
   EXPECT_EQ(engine->decoded_ahead()->counts().kept.chunks, 0);
 }
 
-TEST_F(DecodedAheadOfEngine, a_chunk_without_a_version_is_decoded_for_every_batch) {
-  store->immutable = false;
-  const auto first = announce(rows(0, kRows)), second = announce(rows(0, kRows));
+TEST_F(DecodedAheadOfEngine, a_batch_that_is_not_produced_wants_nothing) {
+  const auto first = announce(rows(0, 500));
+  auto second = announce(rows(0, 500));
   produce(first);
   ASSERT_TRUE(settles(1));
-  produce(second);
-  ASSERT_TRUE(settles(2));
-  EXPECT_EQ(board.read().chunks_decoded, 2);
+  EXPECT_EQ(engine->decoded_ahead()->counts().kept.chunks, 1);
+  second.job->fail_all(Error(Status::shutdown, "closed", "closed"));
+  second.announcement.reset();
+  EXPECT_EQ(engine->decoded_ahead()->counts().evicted.chunks, 1);
+}
+
+TEST_F(DecodedAheadOfEngine, chunks_of_files_are_not_kept) {
+  store->remote = false;
+  expect_kept(rows(0, kRows), 0);
+  EXPECT_EQ(engine->decoded_ahead()->peak(), 0u);
+}
+
+class DecodedAheadOfRawChunks : public DecodedAheadOfEngine {
+  void SetUp() override {
+    WorkerEngineTest::SetUp();
+    open();
+  }
+};
+
+TEST_F(DecodedAheadOfRawChunks, keeps_none) {
+  expect_kept(rows(0, kRows), 0);
+}
+
+class DecodedAheadOfSmallChunks : public DecodedAheadOfEngine {
+ protected:
+  static constexpr std::int64_t kSmall = 180;  // 64,800 bytes a chunk
+
+  void SetUp() override {
+    PlannedBatches::SetUp();
+    write({kSmall, 2 * kSmall}, {kSmall, kSmall}, kSmall * kSmall);
+    testing::compress_chunks(root());
+    make_engine({});
+    open();
+  }
+};
+
+TEST_F(DecodedAheadOfSmallChunks, keeps_none) {
+  expect_kept({{0, 0}, {kSmall, kSmall}}, 0);
+}
+
+TEST_F(DecodedAheadOfEngine, chunks_without_a_version_are_not_kept) {
+  store->immutable = false;
+  expect_kept(rows(0, kRows), 0);
 }
 
 TEST_F(DecodedAheadOfEngine, a_damaged_chunk_fails_every_batch_that_wants_it) {

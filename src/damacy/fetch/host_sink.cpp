@@ -35,7 +35,7 @@ bool has_all(std::span<const ByteRange> available, const std::vector<ByteRange>&
 }
 
 // Places all uses of several chunks in the order of the destination. Throws before anything is counted.
-void place_together(WantedChunks& chunks, std::span<const HostSink::Decoded> decoded) {
+void place_together(WantedChunks& chunks, std::span<const HostSink::Decoded> decoded, Decode how) {
   const Stopwatch watch;
   Destination& to = chunks.destination();
   struct Placed {
@@ -55,7 +55,7 @@ void place_together(WantedChunks& chunks, std::span<const HostSink::Decoded> dec
   run_block_copies(copies, to.memory());
   for (const Placed& each : placed) to.placed(each.part, each.elements);
   for (std::size_t i = 0; i < decoded.size(); ++i)
-    chunks.count_placed(i == 0 ? watch.elapsed() : StatsBoard::Span{}, decoded[i].chunk, elements[i], Decode::cached);
+    chunks.count_placed(i == 0 ? watch.elapsed() : StatsBoard::Span{}, decoded[i].chunk, elements[i], how);
 }
 
 }  // namespace
@@ -228,10 +228,11 @@ void HostSink::fail(std::size_t chunk, std::span<const ChunkConsumer> joined, co
 }
 
 void HostSink::place_cached(std::span<const Decoded> chunks) noexcept {
+  const Decode how = tiers_.is_for_jobs ? Decode::joined : Decode::cached;
   const bool is_together = chunks.size() > 1 && is_streamed(chunks_->destination().memory().size());
-  if (is_together && !failure_of([&] { place_together(*chunks_, chunks); })) return;
+  if (is_together && !failure_of([&] { place_together(*chunks_, chunks, how); })) return;
   for (const Decoded& each : chunks) {  // so that a failure is that of its chunk
-    const auto failure = failure_of([&] { place_one(*chunks_, each.chunk, each.bytes, Decode::cached); });
+    const auto failure = failure_of([&] { place_one(*chunks_, each.chunk, each.bytes, how); });
     if (failure) chunks_->fail_chunk(each.chunk, *failure);
   }
 }

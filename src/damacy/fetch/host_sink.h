@@ -27,6 +27,7 @@ struct HostTiers {
   ChunkTier* decoded = nullptr;
   ChunkTier* encoded = nullptr;
   std::shared_ptr<const void> keep = {};  // their owner, as DecodeMemory has it
+  bool is_for_jobs = false;               // what `decoded` has was decoded for other jobs, and counts as joined
 };
 
 // The arguments of ChunkSink::take().

@@ -144,7 +144,6 @@ TEST_F(HeldMemory, of_the_cores_is_staging_scratch_and_slots) {
     std::map<std::size_t, int> expected;
     ++expected[plan.staging];
     ++expected[plan.scratch];
-    ++expected[plan.decoded_ahead];
     EXPECT_EQ(alloc->held(), expected);
     stream(pipeline, config);
     EXPECT_LE(alloc->most() + plan.catalog.bytes, bytes_of(parts_of(config, plan, slots), MemoryKind::host, true));
