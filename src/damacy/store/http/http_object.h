@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "damacy/core/mutex.h"
-#include "damacy/store/http/block.h"
+#include "damacy/store/answer_block.h"
 #include "damacy/store/http/origin.h"
 #include "damacy/store/http/version.h"
 #include "damacy/store/store.h"
@@ -25,7 +25,7 @@ struct HeadCounts {
 
 // Bytes that came with the first answer about an object, from `at` on.
 struct FirstBytes {
-  Block block{};
+  AnswerBlock block{};
   std::uint64_t at = 0;
   std::size_t reads = 0;  // announced ones, for which they are kept
   std::shared_ptr<HeadCounts> counts;
@@ -73,7 +73,7 @@ class HttpObject final : public Object, public std::enable_shared_from_this<Http
     HeadBytes(const HeadBytes&) = delete;
     HeadBytes& operator=(const HeadBytes&) = delete;
 
-    const Block block;
+    const AnswerBlock block;
     const std::uint64_t at;  // in the object
     const std::shared_ptr<HeadCounts> counts;
   };

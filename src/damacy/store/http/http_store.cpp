@@ -162,7 +162,7 @@ class HttpStore final : public Store {
                                   const std::shared_ptr<HttpObject>& old, bool alone) {
     if (old && origin_->settings().counts) origin_->settings().counts->revalidated();
     const std::string condition = old ? old->unless_it_is() : std::string();
-    Block head = expected ? std::move(expected->head) : Block();
+    AnswerBlock head = expected ? std::move(expected->head) : AnswerBlock();
     std::optional<FirstAttempt> first = expected ? std::optional(std::move(expected->first)) : std::nullopt;
     bool from_end = expected && expected->from_end;
     const std::size_t reads = expected ? expected->reads : 0;

@@ -14,7 +14,7 @@
 #include <unordered_map>
 
 #include "damacy/core/mutex.h"
-#include "damacy/store/http/block.h"
+#include "damacy/store/answer_block.h"
 #include "damacy/store/http/http_object.h"
 #include "damacy/store/http/origin.h"
 
@@ -23,7 +23,7 @@ namespace damacy::http {
 // An object whose first request is under way, with the memory of its answer.
 struct ExpectedObject {
   SteadyTime asked = std::chrono::steady_clock::now();
-  Block head;
+  AnswerBlock head;
   bool from_end = false;              // the last bytes are asked for
   bool is_unwanted = false;           // all announced reads have ended
   std::shared_ptr<HttpObject> old{};  // asked for unless it is still this one; null: not known

@@ -1,4 +1,4 @@
-#include "damacy/store/http/block.h"
+#include "damacy/store/answer_block.h"
 
 #include <cstring>
 #include <new>
@@ -9,7 +9,7 @@
 #include "damacy/core/fork.h"
 #include "damacy/core/mutex.h"
 
-namespace damacy::http {
+namespace damacy {
 namespace {
 
 using Memory = std::unique_ptr<std::byte[]>;
@@ -70,26 +70,26 @@ class IdleBlocks {
 
 }  // namespace
 
-Block::~Block() {
+AnswerBlock::~AnswerBlock() {
   if (memory_) one_per_process<IdleBlocks>().give(std::move(memory_), capacity_);
 }
 
-Block::Block(Block&& other) noexcept
+AnswerBlock::AnswerBlock(AnswerBlock&& other) noexcept
     : memory_(std::move(other.memory_)),
       size_(std::exchange(other.size_, 0)),
       capacity_(std::exchange(other.capacity_, 0)) {}
 
-Block& Block::operator=(Block&& other) noexcept {
+AnswerBlock& AnswerBlock::operator=(AnswerBlock&& other) noexcept {
   std::swap(memory_, other.memory_);
   std::swap(size_, other.size_);
   std::swap(capacity_, other.capacity_);
   return *this;
 }
 
-void Block::resize(std::size_t bytes) {
+void AnswerBlock::resize(std::size_t bytes) {
   if (bytes > capacity_) {
     const std::size_t capacity = capacity_for(bytes);
-    Block larger;
+    AnswerBlock larger;
     larger.memory_ = one_per_process<IdleBlocks>().take(capacity);
     larger.capacity_ = capacity;
     *this = std::move(larger);
@@ -97,11 +97,11 @@ void Block::resize(std::size_t bytes) {
   size_ = bytes;
 }
 
-void Block::shrink() {
+void AnswerBlock::shrink() {
   if (size_ > kSmall || capacity_ <= capacity_for(size_)) return;
-  Block smaller(size_);
+  AnswerBlock smaller(size_);
   if (size_ > 0) std::memcpy(smaller.memory_.get(), memory_.get(), size_);
   *this = std::move(smaller);
 }
 
-}  // namespace damacy::http
+}  // namespace damacy

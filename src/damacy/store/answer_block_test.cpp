@@ -1,4 +1,4 @@
-#include "damacy/store/http/block.h"
+#include "damacy/store/answer_block.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,26 +6,26 @@
 
 #include <gtest/gtest.h>
 
-namespace damacy::http {
+namespace damacy {
 namespace {
 
-TEST(Block, is_used_again_by_one_of_about_the_same_size) {
+TEST(AnswerBlock, is_used_again_by_one_of_about_the_same_size) {
   const std::byte* was = nullptr;
   {
-    Block first(500'000);
+    AnswerBlock first(500'000);
     was = first.data();
   }
-  const Block second(510'000);
+  const AnswerBlock second(510'000);
   EXPECT_EQ(second.data(), was);
-  const Block third(510'000);
+  const AnswerBlock third(510'000);
   EXPECT_NE(third.data(), was);
 }
 
-TEST(Block, keeps_its_bytes_when_it_shrinks_and_is_moved) {
-  Block block(100);
+TEST(AnswerBlock, keeps_its_bytes_when_it_shrinks_and_is_moved) {
+  AnswerBlock block(100);
   std::ranges::fill(block.bytes(), std::byte{7});
   block.resize(10);
-  Block moved = std::move(block);
+  AnswerBlock moved = std::move(block);
   EXPECT_EQ(block.size(), 0u);
   ASSERT_EQ(moved.size(), 10u);
   EXPECT_TRUE(std::ranges::all_of(moved.bytes(), [](std::byte b) { return b == std::byte{7}; }));
@@ -33,8 +33,8 @@ TEST(Block, keeps_its_bytes_when_it_shrinks_and_is_moved) {
   EXPECT_EQ(moved.bytes()[50], std::byte{7}) << "within its capacity";
 }
 
-TEST(Block, gives_memory_back_that_it_does_not_need) {
-  Block block(10'000);
+TEST(AnswerBlock, gives_memory_back_that_it_does_not_need) {
+  AnswerBlock block(10'000);
   std::ranges::fill(block.bytes(), std::byte{7});
   const std::byte* const was = block.data();
   block.resize(700);
@@ -42,26 +42,26 @@ TEST(Block, gives_memory_back_that_it_does_not_need) {
   ASSERT_EQ(block.size(), 700u);
   EXPECT_LE(block.capacity(), 4096u);
   EXPECT_TRUE(std::ranges::all_of(block.bytes(), [](std::byte b) { return b == std::byte{7}; }));
-  EXPECT_EQ(Block(10'000).data(), was);
-  Block large(500'000);
+  EXPECT_EQ(AnswerBlock(10'000).data(), was);
+  AnswerBlock large(500'000);
   large.resize(400'000);
   const std::byte* const stays = large.data();
   large.shrink();
   EXPECT_EQ(large.data(), stays) << "a copy would take longer";
 }
 
-TEST(Block, idle_ones_of_other_sizes_make_room) {
+TEST(AnswerBlock, idle_ones_of_other_sizes_make_room) {
   const std::byte* small = nullptr;
   {
-    std::vector<Block> many;
+    std::vector<AnswerBlock> many;
     for (int i = 0; i < 128; ++i) many.emplace_back(600'000);
   }
   {
-    Block block(900'000);
+    AnswerBlock block(900'000);
     small = block.data();
   }
-  EXPECT_EQ(Block(900'000).data(), small);
+  EXPECT_EQ(AnswerBlock(900'000).data(), small);
 }
 
 }  // namespace
-}  // namespace damacy::http
+}  // namespace damacy

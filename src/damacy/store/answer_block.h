@@ -6,15 +6,15 @@
 #include <memory>
 #include <span>
 
-namespace damacy::http {
+namespace damacy {
 
-class Block {
+class AnswerBlock {
  public:
-  Block() = default;
-  explicit Block(std::size_t bytes) { resize(bytes); }
-  ~Block();
-  Block(Block&& other) noexcept;
-  Block& operator=(Block&& other) noexcept;
+  AnswerBlock() = default;
+  explicit AnswerBlock(std::size_t bytes) { resize(bytes); }
+  ~AnswerBlock();
+  AnswerBlock(AnswerBlock&& other) noexcept;
+  AnswerBlock& operator=(AnswerBlock&& other) noexcept;
 
   std::size_t size() const noexcept { return size_; }
   const std::byte* data() const noexcept { return memory_.get(); }
@@ -30,4 +30,4 @@ class Block {
   std::size_t size_ = 0, capacity_ = 0;
 };
 
-}  // namespace damacy::http
+}  // namespace damacy
