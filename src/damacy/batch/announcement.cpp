@@ -8,6 +8,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/on_failure.h"
+#include "damacy/store/answer_block.h"
 #include "damacy/store/storage_watch.h"
 
 namespace damacy {
@@ -63,7 +64,7 @@ class AnswersAhead::Read final : public Object, public std::enable_shared_from_t
   }
   ~Read() override {
     started_.reset();
-    bytes_.reset();
+    block_ = {};
     if (is_counted_) memory_->end(*this);
   }
   Read(const Read&) = delete;
@@ -73,9 +74,10 @@ class AnswersAhead::Read final : public Object, public std::enable_shared_from_t
   bool begin() {
     is_counted_ = memory_->reserve(size_);
     if (!is_counted_) return false;
-    bytes_ = std::make_unique_for_overwrite<std::byte[]>(size_);
+    block_ = AnswerBlock(size_);
+    all_ = block_.bytes();
     begun_at_ = std::chrono::steady_clock::now();
-    started_ = object_->start_read(offset_, all(), [landing = landing_] { landing->land(); });
+    started_ = object_->start_read(offset_, all_, [landing = landing_] { landing->land(); });
     return true;
   }
   const std::vector<ChunkKey>& chunks() const noexcept { return chunks_; }
@@ -92,7 +94,7 @@ class AnswersAhead::Read final : public Object, public std::enable_shared_from_t
   HeldBytes held(std::uint64_t offset, std::uint64_t bytes) override {
     const Lock lock(mutex_);
     if (state_ != State::finished || failure_ || !has(offset, bytes)) return {};
-    return {all().subspan(offset - offset_, bytes), shared_from_this()};
+    return {all_.subspan(offset - offset_, bytes), shared_from_this()};
   }
   void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
     if (!has(offset, dst.size())) return object_->read_exact(offset, dst);
@@ -103,7 +105,7 @@ class AnswersAhead::Read final : public Object, public std::enable_shared_from_t
     if (failure_ && !is_too_long) throw *failure_;
     lock.unlock();
     if (is_too_long) return object_->read_exact(offset, dst);
-    std::ranges::copy(all().subspan(offset - offset_, dst.size()), dst.begin());
+    std::ranges::copy(all_.subspan(offset - offset_, dst.size()), dst.begin());
   }
   bool can_start_reads() const noexcept override { return true; }
   std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
@@ -133,8 +135,6 @@ class AnswersAhead::Read final : public Object, public std::enable_shared_from_t
   };
   enum class State { begun, finishing, finished };
 
-  std::span<std::byte> all() const noexcept { return {bytes_.get(), size_}; }
-
   // On the first thread that comes; the others wait. If that one's work is abandoned meanwhile, the next one reads.
   void finish() {
     {
@@ -148,7 +148,7 @@ class AnswersAhead::Read final : public Object, public std::enable_shared_from_t
     const auto started = std::move(started_);
     const bool is_old = std::chrono::steady_clock::now() - begun_at_ > memory_->failure_is_new_;
     if (started) failure = failure_of([&] { started->finish(); });
-    if (!started || (failure && is_old)) failure = failure_of([&] { object_->read_exact(offset_, all()); });
+    if (!started || (failure && is_old)) failure = failure_of([&] { object_->read_exact(offset_, all_); });
     settle(State::finished, std::move(failure));
   }
   void settle(State state, std::optional<Error> failure) {
@@ -164,7 +164,8 @@ class AnswersAhead::Read final : public Object, public std::enable_shared_from_t
   std::vector<ChunkKey> chunks_;
   const std::shared_ptr<Landing> landing_ = std::make_shared<Landing>();
   bool is_counted_ = false;
-  std::unique_ptr<std::byte[]> bytes_;
+  AnswerBlock block_;
+  std::span<std::byte> all_;  // its bytes
   std::chrono::steady_clock::time_point begun_at_;
   std::unique_ptr<StartedRead> started_;  // of the thread that finishes it
   mutable Mutex mutex_;
