@@ -98,7 +98,7 @@ class Announcement {
   Announcement(const Announcement&) = delete;
   Announcement& operator=(const Announcement&) = delete;
   [[nodiscard]] const std::vector<RemoteObject>& objects() const noexcept { return reads_.objects(); }
-  // What it wants stays decoded until then. The planner's.
+  // Keeps chunks at these places decoded until end_decoded(), or until this is destroyed. Only the planner calls both.
   void want_decoded(std::shared_ptr<DecodedAhead> of, std::span<const DecodedAhead::Place> places) {
     decoded_.emplace(std::move(of), places);
   }

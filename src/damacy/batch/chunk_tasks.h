@@ -64,9 +64,9 @@ class ChunkTasks final : public Job,
   void find_chunks();
   [[nodiscard]] bool is_announced() const noexcept { return announcement_ != nullptr; }
   void take_reads();  // of what was announced, after find_chunks(); throws nothing but Abandoned
-  // Of chunks that are decoded as a whole: before they are looked up in `ahead`, and after that. False: none is.
+  // Gives `ahead` the ids of the chunks that are decoded as a whole. Before they are looked up. False: there are none.
   [[nodiscard]] bool name_decoded(DecodedAhead& ahead) const noexcept;
-  void end_decoded() noexcept;
+  void end_decoded() noexcept;  // after the look-ups: this batch does not need them kept
   // For advice on caches. `parts`: the engine's cache would also hold chunks of which it reads a part.
   void count_wanted(bool parts) const;
   // No more reads begin, but by open tasks: those have what was read ahead.

@@ -42,7 +42,7 @@ class DecodedAhead final : public ChunkTier {
     const std::shared_ptr<DecodedAhead> of_;
     std::vector<Place> places_;  // that are counted
   };
-  // The chunks that are at these places now. Before a batch that wants them looks them up; others are not kept.
+  // Sets the ids of the chunks at these places. Before a batch looks them up; a chunk without an id is not kept.
   struct Named {
     Place place;
     ChunkKey id;

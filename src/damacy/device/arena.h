@@ -55,7 +55,7 @@ class Arena {
   // piece alone. Throws Error(oom, "buffers") if `bytes` exceed the arena, Error(shutdown) if stopped, and Error(io,
   // "deadline") if stranded pieces leave no room for it.
   Piece take(std::size_t bytes, std::stop_token stop, std::size_t most = ~std::size_t{0});
-  // The same without waiting: empty if there is no room at once, or somebody waits for it.
+  // Does not wait. Returns an empty piece if no free range is large enough, or if a take() is waiting.
   Piece try_take(std::size_t bytes);
   // The largest piece, in bytes, that take() can return without waiting for stranded pieces.
   std::size_t lendable() const;

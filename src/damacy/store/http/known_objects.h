@@ -53,7 +53,7 @@ class KnownObjects {
   // `object`: null if absent. One that has not changed stays the same object.
   void keep(std::string_view key, const std::shared_ptr<HttpObject>& object, SteadyTime asked);
 
-  // Held from claim() until the request has begun: who comes second for an object asks for others behind it.
+  // Held from claim() until the request has begun, so that requests begin in the order of the claims.
   Mutex& beginning() noexcept { return beginning_; }
   // True: the caller begins the first request, and calls expect() or forget() at once. False: the object is known,
   // claimed or being asked for, or there are too many. Those that were not opened in time make room.
