@@ -609,8 +609,8 @@ SHARED_FAULTS = [
 AHEAD_FAULTS = [
     (
         "batches are announced only once the objects of the one before are open",
-        "batch/batch_planner.cpp",
-        "    with.while_waiting();\n",
+        "fetch/readers.cpp",
+        "    while_waiting();\n",
         "",
     ),
     (

@@ -1,7 +1,6 @@
 #include "damacy/batch/batch_planner.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -13,8 +12,6 @@
 namespace damacy {
 
 namespace {
-
-constexpr auto kPoll = std::chrono::milliseconds(5);
 
 // Whether what is announced of the array's objects is all that is needed to open them.
 bool is_one_answer(const Array& array) {
@@ -46,18 +43,6 @@ class ShardOpening final : public AwaitedCalls {
   bool is_announced_ DAMACY_GUARDED_BY(announcing_) = false;
 };
 
-// False: stopped before.
-bool run_and_wait(const Planning& with, const std::shared_ptr<AwaitedCalls>& calls, std::size_t count,
-                  std::size_t at_once, const std::stop_token& stop) {
-  if (!with.while_waiting) return with.readers.run_and_wait(calls, count, at_once, stop);
-  with.readers.run_blocking(calls, count, at_once, [calls] { calls->finish(); });
-  while (!calls->wait_for(kPoll)) {
-    if (stop.stop_requested()) return false;
-    with.while_waiting();
-  }
-  return true;
-}
-
 // Opens all shards of a plan, side by side: on a cold disk their indices are what the first batch waits for. Those that
 // a store was asked for together need one thread that waits: readers are for what has landed. False: stopped before.
 bool open_shards(const Planning& with, const std::shared_ptr<ChunkTasks>& tasks, const std::stop_token& stop) {
@@ -65,7 +50,8 @@ bool open_shards(const Planning& with, const std::shared_ptr<ChunkTasks>& tasks,
   const bool are_expected = plan.shards.size() <= kExpectedAtOnce &&
                             std::ranges::all_of(plan.arrays, [](const Array* array) { return is_one_answer(*array); });
   const std::size_t at_once = are_expected ? 1 : with.readers.contexts().size();
-  return run_and_wait(with, std::make_shared<ShardOpening>(tasks), plan.shards.size(), at_once, stop);
+  return with.readers.run_and_wait(std::make_shared<ShardOpening>(tasks), plan.shards.size(), at_once, stop,
+                                   with.while_waiting);
 }
 
 // The store is asked for what it was not asked for before. A thread that plans is not one that may hang in it.
@@ -100,7 +86,8 @@ void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, st
   tasks->take_failures(stop);
   if (!open_shards(with, tasks, stop)) throw closed_meanwhile();
   tasks->find_chunks();
-  if (tasks->is_announced() && !run_and_wait(with, std::make_shared<ReadsTaking>(tasks), 1, 1, stop))
+  if (tasks->is_announced() &&
+      !with.readers.run_and_wait(std::make_shared<ReadsTaking>(tasks), 1, 1, stop, with.while_waiting))
     throw closed_meanwhile();
   planning += watch.elapsed();
   each(tasks);

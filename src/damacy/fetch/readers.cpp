@@ -10,8 +10,9 @@
 namespace damacy {
 namespace {
 
-constexpr std::size_t kCallsOfAWorker = 2;           // to wake a thread takes as long as many an answer
-constexpr auto kPatience = std::chrono::seconds(2);  // of a close, with storage that does not answer
+constexpr std::size_t kCallsOfAWorker = 2;            // to wake a thread takes as long as many an answer
+constexpr auto kPoll = std::chrono::milliseconds(5);  // between two calls of while_waiting()
+constexpr auto kPatience = std::chrono::seconds(2);   // of a close, with storage that does not answer
 
 // Makes blocking calls one after the other until none is left; other workers take from the same queue.
 class CallWorker final : public Request {
@@ -95,9 +96,14 @@ void Readers::run_blocking(std::shared_ptr<BlockingCalls> calls, std::size_t cou
 }
 
 bool Readers::run_and_wait(const std::shared_ptr<AwaitedCalls>& calls, std::size_t count, std::size_t at_once,
-                           const std::stop_token& stop) {
+                           const std::stop_token& stop, const std::function<void()>& while_waiting) {
   run_blocking(calls, count, at_once, [calls] { calls->finish(); });
-  return calls->wait(stop);
+  if (!while_waiting) return calls->wait(stop);
+  while (!calls->wait_for(kPoll)) {
+    if (stop.stop_requested()) return false;
+    while_waiting();
+  }
+  return true;
 }
 
 void Readers::run_in_background(std::shared_ptr<BlockingCalls> call) {

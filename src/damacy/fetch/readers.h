@@ -56,9 +56,10 @@ class Readers {
   // finished last, or on this one.
   void run_blocking(std::shared_ptr<BlockingCalls> calls, std::size_t count, std::size_t at_once,
                     std::function<void()> on_done);
-  // The same, and waits. False: stopped before; the calls may still go on.
+  // The same, and waits. False: stopped before; the calls may still go on. `while_waiting` is called every 5 ms; null:
+  // nothing is.
   [[nodiscard]] bool run_and_wait(const std::shared_ptr<AwaitedCalls>& calls, std::size_t count, std::size_t at_once,
-                                  const std::stop_token& stop);
+                                  const std::stop_token& stop, const std::function<void()>& while_waiting = {});
   // Makes one call, which no thread waits for, on a thread that only does this. It starts with the first such call.
   void run_in_background(std::shared_ptr<BlockingCalls> call);
   // Fails storage calls that exceeded their deadline. Any thread, without a lock.
