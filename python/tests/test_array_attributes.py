@@ -177,7 +177,8 @@ def test_info_as_json_is_complete_and_strict_json(tmp_path):
 
 
 def warnings_of(caplog):
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    """Those of packed values: other pipelines of this process may log too."""
+    return [text for text in caplog.messages if "stored values are delivered" in text]
 
 
 def read_once(path):
@@ -259,7 +260,7 @@ def test_a_warning_that_is_an_error_fails_no_function_that_ends_something(last, 
             batch.release()
         pipeline.close()
     assert len(warnings_of(caplog)) == (2 if last == "release" else 1)
-    assert damacy._native.take_packed_warnings() == []
+    assert not [warning for warning in damacy._native.take_packed_warnings() if str(tmp_path) in str(warning)]
 
 
 def test_a_forked_child_does_not_tell_the_warnings_of_its_parent(tmp_path):

@@ -266,14 +266,17 @@ def test_a_loader_of_other_ranks_than_the_trainers_is_refused(array):
 
 
 def test_samplers_get_the_trainers_ranks_and_added_rows_are_logged(array, caplog):
+    def added_rows():
+        said = (text.split(" may have rows") for text in caplog.messages)
+        return [text for text, *rest in said if rest]
+
     with caplog.at_level(logging.INFO, logger="damacy"):
         data = of_ranks(DataModule(crops(array), grid(array), config=config()), 1, 2)
-        assert len(caplog.records) == 1
-        assert caplog.records[0].getMessage().startswith("validation: the last step of 2 ranks may have rows")
+        assert added_rows() == ["validation: the last step of 2 ranks"]
         of_ranks(data, 1, 2)  # keeps its loaders
         of_ranks(DataModule(crops(array), grid(array), config=config(), info=True), 1, 2)
         of_ranks(DataModule(crops(array), grid(array), config=config()), 0, 1)
-        assert len(caplog.records) == 1
+        assert len(added_rows()) == 1
     assert (len(data.train_dataloader()), len(data.val_dataloader())) == (5, 6)
     assert data.test_dataloader() == []
     of_ranks(data, 0, 1)

@@ -7,6 +7,7 @@ import os
 import pathlib
 import select
 import threading
+import types
 import weakref
 
 import pytest
@@ -118,9 +119,15 @@ def test_memory_of_a_cancelled_read_stays_until_it_ends_and_is_freed_then(loop_t
 def test_a_read_that_ended_before_its_loop_was_closed_needs_no_thread(monkeypatch):
     """The read signals after the loop has stopped and before it is closed."""
     monkeypatch.setattr(_native, "EventFd", EventFd)
-    monkeypatch.setattr(_jobs._thread, "start_new_thread", lambda *_: pytest.fail("a thread was started"))
     memory = Memory()
     read = Read(memory)
+    start_new_thread, is_for_ours = _jobs._thread.start_new_thread, []
+
+    def start(function, arguments):  # possibly also for a loop that another test left
+        is_for_ours.append(arguments[0] is read._event_fd())
+        return start_new_thread(function, arguments)
+
+    monkeypatch.setattr(_jobs, "_thread", types.SimpleNamespace(start_new_thread=start))
     loop = asyncio.new_event_loop()
     task = loop.create_task(_jobs.run(read.start, memory))
     task._log_destroy_pending = False
@@ -131,6 +138,7 @@ def test_a_read_that_ended_before_its_loop_was_closed_needs_no_thread(monkeypatc
     loop.close()
     gc.collect()
     assert read.gone.is_set() and read.closed.is_set()
+    assert not any(is_for_ours)
 
 
 def test_a_forked_child_takes_no_signal_of_its_parents_reads():
@@ -150,18 +158,16 @@ def test_a_forked_child_takes_no_signal_of_its_parents_reads():
 
 def test_an_overdue_read_of_a_closed_loop_is_timed_out_by_a_thread_with_a_name(loop_that_ended, monkeypatch):
     read, _ = loop_that_ended
-    was_polled = threading.Event()
-    names = set()
+    abandon_of_all_loops = _native.abandon_overdue_reads
 
     def abandon_overdue_reads():
-        names.add(pathlib.Path("/proc/thread-self/comm").read_text().strip())
-        was_polled.set()
-        read.end()
+        if pathlib.Path("/proc/thread-self/comm").read_text().strip() == "damacy-drain":
+            read.end()
+        else:  # a loop of another test that still runs, as zarr-python's does
+            abandon_of_all_loops()
 
     monkeypatch.setattr(_native, "abandon_overdue_reads", abandon_overdue_reads)
-    assert was_polled.wait(DEADLINE_S)
     assert read.gone.wait(DEADLINE_S)
-    assert names == {"damacy-drain"}
 
 
 def test_many_loops_leak_no_descriptors(monkeypatch):
@@ -178,7 +184,7 @@ def test_many_loops_leak_no_descriptors(monkeypatch):
         read.end()
     assert all(read.closed.wait(DEADLINE_S) for read in reads)
     assert len(os.listdir("/proc/self/fd")) < before + 20  # fewer than one a loop: others may open some
-    assert not any(events.running for events in _jobs._loops.values())
+    assert not any(events.running for events in list(_jobs._loops.values()) if isinstance(events.event_fd, EventFd))
 
 
 def test_a_loop_with_the_id_of_an_earlier_one_has_events_of_its_own():
