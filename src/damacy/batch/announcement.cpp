@@ -72,7 +72,7 @@ class AnswersAhead::Read final : public Object, public std::enable_shared_from_t
 
   // False: there is no room.
   bool begin() {
-    is_counted_ = memory_->reserve(size_);
+    is_counted_ = memory_->reserve(memory());
     if (!is_counted_) return false;
     block_ = AnswerBlock(size_);
     all_ = block_.bytes();
@@ -81,7 +81,7 @@ class AnswersAhead::Read final : public Object, public std::enable_shared_from_t
     return true;
   }
   const std::vector<ChunkKey>& chunks() const noexcept { return chunks_; }
-  std::uint64_t size() const noexcept { return size_; }
+  std::uint64_t memory() const noexcept { return AnswerBlock::capacity_for(size_); }
   bool has(std::uint64_t offset, std::uint64_t bytes) const noexcept {
     return offset >= offset_ && bytes <= size_ && offset - offset_ <= size_ - bytes;
   }
@@ -283,7 +283,7 @@ bool AnswersAhead::reserve(std::uint64_t bytes) noexcept {
 void AnswersAhead::end(const Read& read) noexcept {
   const Lock lock(mutex_);
   --reads_;
-  bytes_ -= read.size();
+  bytes_ -= read.memory();
   for (const ChunkKey& chunk : read.chunks())
     if (const auto at = chunks_.find(chunk); at != chunks_.end() && at->second.read.expired()) chunks_.erase(at);
 }

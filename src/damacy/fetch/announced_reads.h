@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "damacy/plan/batch_plan.h"
+#include "damacy/store/answer_block.h"
 #include "damacy/store/store.h"
 #include "damacy/zarr/array.h"
 
@@ -26,7 +27,9 @@ struct RemoteObject {
   std::size_t reads = 0;  // of those bytes
 
   // Which its announcement takes, at most.
-  std::uint64_t memory() const noexcept { return from_end ? bytes : std::max<std::uint64_t>(bytes, 64 << 10); }
+  std::uint64_t memory() const noexcept {
+    return AnswerBlock::capacity_for(from_end ? bytes : std::max<std::uint64_t>(bytes, 64 << 10));
+  }
 };
 inline constexpr std::size_t kExpectedAtOnce = 256;  // objects: a store may not ask for more at a time
 // The object of an array's chunk or outermost shard.

@@ -1,11 +1,14 @@
 #include "damacy/store/answer_block.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "damacy/core/checked.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/mutex.h"
 
@@ -14,15 +17,10 @@ namespace {
 
 using Memory = std::unique_ptr<std::byte[]>;
 
-constexpr std::size_t kUnit = 64 << 10;       // capacities are multiples, so that blocks of one array fit each other
-constexpr std::size_t kSmall = 16 << 10;      // or this: of the answer to a request for a document
+constexpr std::size_t kUnit = 16 << 10;       // capacities are multiples, so that blocks of one array fit each other
+constexpr std::size_t kSteps = 32;            // capacities from a power of two to the next
 constexpr std::size_t kLeast = 4 << 10;       // or this: of most documents
 constexpr std::size_t kIdleBytes = 64 << 20;  // of blocks that no answer uses
-
-std::size_t capacity_for(std::size_t bytes) noexcept {
-  if (bytes <= kSmall) return bytes <= kLeast ? kLeast : kSmall;
-  return (bytes + kUnit - 1) / kUnit * kUnit;
-}
 
 // Blocks that no answer uses, by capacity.
 class IdleBlocks {
@@ -70,6 +68,11 @@ class IdleBlocks {
 
 }  // namespace
 
+std::size_t AnswerBlock::capacity_for(std::size_t bytes) noexcept {
+  if (bytes <= kLeast) return kLeast;
+  return round_up(bytes, std::max(kUnit, std::bit_floor(bytes) / kSteps));
+}
+
 AnswerBlock::~AnswerBlock() {
   if (memory_) one_per_process<IdleBlocks>().give(std::move(memory_), capacity_);
 }
@@ -98,7 +101,7 @@ void AnswerBlock::resize(std::size_t bytes) {
 }
 
 void AnswerBlock::shrink() {
-  if (size_ > kSmall || capacity_ <= capacity_for(size_)) return;
+  if (size_ > kUnit || capacity_ <= capacity_for(size_)) return;
   AnswerBlock smaller(size_);
   if (size_ > 0) std::memcpy(smaller.memory_.get(), memory_.get(), size_);
   *this = std::move(smaller);

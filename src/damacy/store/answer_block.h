@@ -10,6 +10,9 @@ namespace damacy {
 
 class AnswerBlock {
  public:
+  // Bytes of memory of a block that has so many: a multiple of 16 KiB or of a 32nd of them, or 4 KiB.
+  [[nodiscard]] static std::size_t capacity_for(std::size_t bytes) noexcept;
+
   AnswerBlock() = default;
   explicit AnswerBlock(std::size_t bytes) { resize(bytes); }
   ~AnswerBlock();

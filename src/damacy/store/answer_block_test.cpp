@@ -15,10 +15,19 @@ TEST(AnswerBlock, is_used_again_by_one_of_about_the_same_size) {
     AnswerBlock first(500'000);
     was = first.data();
   }
-  const AnswerBlock second(510'000);
+  const AnswerBlock second(505'000);
   EXPECT_EQ(second.data(), was);
-  const AnswerBlock third(510'000);
+  const AnswerBlock third(505'000);
   EXPECT_NE(third.data(), was);
+}
+
+TEST(AnswerBlock, has_the_memory_that_is_said_of_its_size) {
+  for (const std::size_t bytes : {0, 1, 4096, 4097, 16 << 10, (16 << 10) + 1, 65'537, 526'464, 9 << 20}) {
+    const std::size_t said = AnswerBlock::capacity_for(bytes);
+    EXPECT_GE(said, bytes);
+    EXPECT_LE(said, bytes + std::max<std::size_t>(bytes / 32, 16 << 10)) << bytes;
+    if (bytes > 0) EXPECT_EQ(AnswerBlock(bytes).capacity(), said);
+  }
 }
 
 TEST(AnswerBlock, keeps_its_bytes_when_it_shrinks_and_is_moved) {

@@ -190,14 +190,15 @@ std::size_t KnownObjects::bytes_to_expect(std::uint64_t bytes, std::size_t usual
   const Lock lock(mutex_);
   const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, Store::kExpectedBytes));
   if (wanted > usual) {
-    drop_heads(wanted);
-    return expected_bytes_ + heads_->bytes + wanted <= kAnswerBytes ? wanted : usual;
+    const std::size_t memory = AnswerBlock::capacity_for(wanted);
+    drop_heads(memory);
+    return expected_bytes_ + heads_->bytes + memory <= kAnswerBytes ? wanted : usual;
   }
   return std::max(wanted, std::min(kLeastBytes, usual));
 }
 
 void KnownObjects::expect(std::string_view key, std::unique_ptr<ExpectedObject> expected) {
-  const std::size_t bytes = expected->head.size();
+  const std::size_t bytes = expected->head.capacity();
   const Lock lock(mutex_);
   expected_[std::string(key)] = std::move(expected);
   expected_bytes_ += bytes;
@@ -261,7 +262,7 @@ KnownObjects::Asking::~Asking() {
 
 std::unique_ptr<ExpectedObject> KnownObjects::remove(Expected::iterator at) {
   std::unique_ptr<ExpectedObject> expected = std::move(at->second);
-  expected_bytes_ -= expected->head.size();
+  expected_bytes_ -= expected->head.capacity();
   expected_.erase(at);
   return expected;
 }
