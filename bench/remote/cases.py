@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -205,7 +205,7 @@ def disk(place: Place) -> Rows:
         path = str(place.folder / place.names["sharded"])
 
         def rate(read: readers.Read, where: str) -> float:
-            return len(corners) / measure.timed(lambda: read(where, corners, 64))[0]
+            return len(corners) / measure.timed(lambda: readers.read_all(read(where, corners, 64)))[0]
 
         arms = {
             "epoch 2 from the disk tier": functools.partial(rate, remote, url),
@@ -272,12 +272,13 @@ def adapters(place: Place) -> Rows:
     for name, (uri, native, theirs) in stores.items():
         ours = readers.Damacy(n_batches=8)
 
-        def by_zarr(theirs: Any = theirs) -> list[np.ndarray]:
+        def by_zarr(theirs: Any = theirs) -> Iterator[np.ndarray]:
             with zarr.config.set({"async.concurrency": 128}):
                 array = zarr.open_array(theirs, mode="r")
-                return [array[data.box(corner, 64)] for corner in corners]
+                for corner in corners:
+                    yield array[data.box(corner, 64)]
 
-        calls: dict[str, Callable[[], list[np.ndarray]]] = {
+        calls: dict[str, Callable[[], Iterator[np.ndarray]]] = {
             "damacy, adapter": functools.partial(ours, uri, corners, 64),
             "damacy, native": functools.partial(readers.Damacy(n_batches=8), native, corners, 64),
             "zarr-python, 128 at once": by_zarr,
@@ -285,7 +286,10 @@ def adapters(place: Place) -> Rows:
         for call in calls.values():
             for found, corner in zip(call(), corners, strict=True):
                 assert np.array_equal(found, place.values[data.box(corner, 64)])
-        timed = {arm: functools.partial(measure.timed, call) for arm, call in calls.items()}
+        timed = {
+            arm: functools.partial(measure.timed, lambda call=call: readers.read_all(call()))
+            for arm, call in calls.items()
+        }
         for arm, times in measure.in_turns(timed, place.rounds).items():
             rates = [len(corners) / took for took, _ in times]
             shown(rows, f"adapter of {name}", arm, rates, "crops_per_s")

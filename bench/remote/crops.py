@@ -2,12 +2,13 @@
 
     python -m bench.remote.crops --out bench/results/remote-crops-host.json [--rounds 3] [--delays 1,10,50]
 
-Three arms show what this machine allows. `local files`: the same crops without a server. `local files beside a
-server`: the same while another program fetches as many ranges of as many bytes from the server. `raw ranges`: those
-ranges alone, by bare libcurl. `bound` of a row is 0.9 times the smaller of the last two. Arms take turns: each round
-runs every arm once. Before the rounds some crops of each arm are compared with the array in memory. zarr-python reads
-crop after crop, as many as fit a round (`of`). `--extents 64,128` adds crops of 128. Of the codec `none` there are
-only shards. A row is `reached` at the bound, or at so many times the best peer: 2, at 1 ms 1.2, without a codec 0.9.
+Three arms show what this machine allows. `local files`: the same crops without a server. `local files beside a server`:
+the same while another program fetches as many ranges of as many bytes from the server. `raw ranges`: those ranges
+alone, by bare libcurl. `bound` of a row is 0.9 times the smaller of the last two. Arms take turns: each round runs
+every arm once. Crops are taken in order and not kept, as in a training loop. Before the rounds some crops of each arm
+are compared with the array in memory. zarr-python reads crop after crop, as many as fit a round (`of`). `--extents
+64,128` adds crops of 128. Of the codec `none` there are only shards. A row is `reached` at the bound, or at so many
+times the best peer: 2, at 1 ms 1.2, without a codec 0.9.
 Needs nginx (bench/remote/nginx.py), zarr, g++ and libcurl's headers; arms whose package is missing are left out, and
 the result says so.
 """
@@ -59,7 +60,7 @@ def beside(setting: Setting, read: readers.Read, raw: list[str]) -> float:
     """Seconds until both have ended."""
     begin = time.perf_counter()
     with subprocess.Popen(raw, stdout=subprocess.DEVNULL) as other:
-        read(str(setting.folder / setting.name), setting.corners, setting.crop)
+        readers.read_all(read(str(setting.folder / setting.name), setting.corners, setting.crop))
     assert other.returncode == 0
     return time.perf_counter() - begin
 
@@ -72,7 +73,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 def rate_of(setting: Setting, read: readers.Read, where: str, count: int) -> float:
     corners = setting.corners[:count]
-    return len(corners) / seconds(functools.partial(read, where, corners, setting.crop))
+    return len(corners) / seconds(lambda: readers.read_all(read(where, corners, setting.crop)))
 
 
 def calls_of(
@@ -88,15 +89,14 @@ def calls_of(
         where = str(setting.folder / setting.name) if name == LOCAL else url
         corners = setting.corners[:COMPARED]
         begin = time.perf_counter()
-        crops = read(where, corners, setting.crop)
-        took = time.perf_counter() - begin
-        for found, corner in zip(crops, corners, strict=True):
+        for found, corner in zip(read(where, corners, setting.crop), corners, strict=True):
             if not np.array_equal(found, values[data.box(corner, setting.crop)]):
                 sys.exit(f"{name}: {setting.name}: the crop at {corner} differs")
+        took = time.perf_counter() - begin
         if name.startswith("zarr"):
             parts[name] = min(max(1, int(COMPARED * LONGEST_S / took)), count)
         calls[name] = functools.partial(rate_of, setting, read, where, parts.get(name, count))
-    arms[OURS](url, setting.corners, setting.crop)
+    readers.read_all(arms[OURS](url, setting.corners, setting.crop))
     raw = setting.raw(arms[OURS].stats)
     calls[BESIDE] = lambda: count / beside(setting, local, raw)
     alone = functools.partial(subprocess.run, raw, check=True, stdout=subprocess.DEVNULL)

@@ -1,10 +1,12 @@
 """The readers that the remote benchmarks compare: each a function of (url or path, corners, extent of a crop) that
-returns the crops. `make` raises ImportError where a package is missing. Knows no server and no clock."""
+gives one crop after another. A crop may be overwritten or freed once the next is asked for, as in a training loop.
+`make` raises ImportError where a package is missing. Knows no server and no clock."""
 
 from __future__ import annotations
 
+import collections
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 from bench.remote.data import box
 
 Corners = Sequence[tuple[int, ...]]
-Read = Callable[[str, Corners, int], list[np.ndarray]]
+Read = Callable[[str, Corners, int], Iterator[np.ndarray]]
 
 
 class Damacy:
@@ -24,30 +26,30 @@ class Damacy:
         self.fields = {"batch_size": 8, "device": "cpu", "dtype": "u16", "host_buffer_bytes": 512 << 20} | fields
         self.stats: damacy.Stats | None = None
 
-    def __call__(self, url: str, corners: Corners, crop: int) -> list[np.ndarray]:
+    def __call__(self, url: str, corners: Corners, crop: int) -> Iterator[np.ndarray]:
         import damacy
 
-        crops: list[np.ndarray] = []
         with damacy.Pipeline(damacy.Config(**self.fields)) as pipeline:
             pipeline.push(damacy.Sample(url, [(c, c + crop) for c in corner]) for corner in corners)
             if len(corners) % self.fields["batch_size"] != 0:
                 pipeline.flush()  # waits for the batches in production
             for batch in pipeline:
                 with batch as held:
-                    crops += [row.copy() for row in held.numpy()]
+                    yield from held.numpy()
         self.stats = pipeline.stats()
-        return crops
 
 
 def tensorstore_reader(requests: int | None = None) -> Read:
     import tensorstore
 
-    def read(url: str, corners: Corners, crop: int) -> list[np.ndarray]:
+    def read(url: str, corners: Corners, crop: int) -> Iterator[np.ndarray]:
         limits = {} if requests is None else {"http_request_concurrency": {"limit": requests}}
         base, path = re.fullmatch(r"(http://[^/]+)/(.*)", url).groups()
         spec = {"driver": "zarr3", "kvstore": {"driver": "http", "base_url": f"{base}/{path}"}, "context": limits}
         array = tensorstore.open(spec, open=True, read=True).result()
-        return [one.result() for one in [array[box(corner, crop)].read() for corner in corners]]
+        reads = collections.deque([array[box(corner, crop)].read() for corner in corners])
+        while reads:
+            yield reads.popleft().result()
 
     return read
 
@@ -58,13 +60,19 @@ def zarr_reader(requests: int) -> Read:
     from obstore.store import HTTPStore
     from zarr.storage import ObjectStore
 
-    def read(url: str, corners: Corners, crop: int) -> list[np.ndarray]:
+    def read(url: str, corners: Corners, crop: int) -> Iterator[np.ndarray]:
         with zarr.config.set({"async.concurrency": requests}):
             store = ObjectStore(HTTPStore(url, client_options={"allow_http": True}), read_only=True)
             array = zarr.open_array(store, mode="r")
-            return [array[box(corner, crop)] for corner in corners]
+            for corner in corners:
+                yield array[box(corner, crop)]
 
     return read
+
+
+def read_all(crops: Iterator[np.ndarray]) -> None:
+    for _ in crops:
+        pass
 
 
 READERS: dict[str, Callable[[], Read]] = {
