@@ -146,17 +146,32 @@ def test_a_server_without_ranges_from_the_end_is_asked_for_the_beginning(server,
 
 
 def test_objects_of_the_next_batch_are_asked_for_before_it_has_a_slot(server):
+    """Also in the second epoch, in which they are known."""
     samples = [damacy.Sample(f"{server.url}/plain.zarr", [(16 * i, 16 * i + 16), (0, 80), (0, 80)]) for i in range(2)]
     with damacy.Pipeline(config(batch_size=1, n_batches=1, keep_bytes=0)) as pipeline:
-        pipeline.push(samples)
-        with pipeline.pop():
-            deadline = time.monotonic() + 30
-            while len({request.path for request in of_shards(server)}) < 2 and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert {request.path[-5:] for request in of_shards(server)} == {"0/0/0", "1/0/0"}
-        with pipeline.pop() as batch:
-            np.testing.assert_array_equal(batch.numpy()[0], DATA[16:])
-    assert len(of_shards(server)) == 2  # each chunk once
+        for epoch in range(2):
+            pipeline.push(samples)
+            with pipeline.pop() as batch:
+                np.testing.assert_array_equal(batch.numpy()[0], DATA[:16])
+                deadline = time.monotonic() + 30
+                while len(of_shards(server)) < 2 * epoch + 2 and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                asked = of_shards(server)[2 * epoch :]
+                assert {request.path[-5:] for request in asked} == {"0/0/0", "1/0/0"}
+            with pipeline.pop() as batch:
+                np.testing.assert_array_equal(batch.numpy()[0], DATA[16:])
+    assert len(of_shards(server)) == 4  # each chunk once an epoch
+
+
+def test_objects_that_are_known_are_not_asked_for_where_a_cache_has_their_chunks(server):
+    samples = [damacy.Sample(f"{server.url}/plain.zarr", [(16 * i, 16 * i + 16), (0, 80), (0, 80)]) for i in range(2)]
+    with damacy.Pipeline(config(batch_size=1, cache_bytes="8MiB")) as pipeline:
+        for _ in range(3):
+            pipeline.push(samples)
+            for expected in (DATA[:16], DATA[16:]):
+                with pipeline.pop() as batch:
+                    np.testing.assert_array_equal(batch.numpy()[0], expected)
+    assert len(of_shards(server)) == 2
 
 
 def boxes_of_two_batches(*, share):

@@ -297,6 +297,53 @@ Announcement::Announcement(std::vector<RemoteObject> objects, std::shared_ptr<An
 
 Announcement::~Announcement() {
   for (const RemoteObject& object : reads_.objects()) ahead_->remove(object);
+  reads_.keep_first(asked());
+}
+
+std::size_t Announcement::asked() const noexcept {
+  const Lock lock(mutex_);
+  return asked_;
+}
+
+// Without the lock, as opening. It counts as asked also if the call is abandoned.
+void Announcement::ask_next() {
+  const RemoteObject* next = nullptr;
+  {
+    const Lock lock(mutex_);
+    if (!has_more_now()) return;
+    next = &objects()[asked_++];
+    is_asking_ = true;
+  }
+  const struct End {
+    Announcement& of;
+    ~End() { of.end_asking(); }
+  } end{*this};
+  expect({next, 1});
+}
+
+void Announcement::ask_rest() {
+  for (std::size_t next = asked(); next < objects().size(); ++next) {
+    {
+      const Lock lock(mutex_);
+      asked_ = next + 1;
+    }
+    expect({&objects()[next], 1});
+  }
+}
+
+bool Announcement::has_more() const noexcept {
+  const Lock lock(mutex_);
+  return has_more_now();
+}
+
+bool Announcement::has_more_now() const noexcept {
+  return !is_planned_ && asked_ < objects().size();
+}
+
+void Announcement::end_asking() noexcept {
+  const Lock lock(mutex_);
+  is_asking_ = false;
+  call_ended_.notify_all();
 }
 
 bool Announcement::begin_opening() noexcept {
@@ -326,11 +373,13 @@ void Announcement::end_opening() noexcept {
 void Announcement::end_opening_now() noexcept {
   ended_at_ = std::chrono::steady_clock::now();
   is_opening_ = false;
-  opening_ended_.notify_all();
+  call_ended_.notify_all();
 }
 
 void Announcement::time_out(const Error& why) noexcept {
   const Lock lock(mutex_);
+  if (is_asking_) call_ended_.notify_all();
+  is_asking_ = false;
   if (!is_opening_) return;
   static_cast<void>(failure_of([&]() DAMACY_REQUIRES(mutex_) {
     if (now_) failures_.insert_or_assign(*now_, why);
@@ -342,7 +391,7 @@ std::map<std::size_t, Error> Announcement::take_failures(const std::stop_token& 
                                                          std::chrono::steady_clock::time_point now) {
   Lock lock(mutex_);
   is_planned_ = true;
-  opening_ended_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return !is_opening_; });
+  call_ended_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return !is_asking_ && !is_opening_; });
   if (now - ended_at_ > AnswersAhead::kFailureIsNew) failures_.clear();
   return std::move(failures_);
 }

@@ -149,10 +149,10 @@ class ReadingAhead {
 
 }  // namespace
 
-bool Announcer::add(std::vector<RemoteObject> objects, BatchReads reads) {
+bool Announcer::add(const std::shared_ptr<Announcement>& announcement, std::function<void()> begin_reads) {
   const Lock lock(mutex_);
-  std::ranges::move(objects, std::back_inserter(objects_));
-  if (reads.begin) reads_.push_back(std::move(reads));
+  unasked_.push_back(announcement);
+  if (begin_reads) reads_.push_back({announcement, std::move(begin_reads)});
   return !std::exchange(is_called_, true);
 }
 
@@ -172,24 +172,26 @@ void Announcer::time_out(std::size_t, const Error& why) noexcept {
 
 void Announcer::clear() noexcept {
   const Lock lock(mutex_);
-  objects_.clear();
+  unasked_.clear();
   reads_.clear();
 }
 
 std::function<void()> Announcer::next() {
+  std::shared_ptr<Announcement> first;  // ends without the lock
   const Lock lock(mutex_);
-  if (!objects_.empty()) {
-    RemoteObject first = std::move(objects_.front());
-    objects_.pop_front();
-    now_.reset();
-    return [object = std::move(first)] { expect({&object, 1}); };
+  if (!unasked_.empty()) {
+    now_ = unasked_.front();
+    first = now_.lock();
+    if (first && first->has_more()) return [first] { first->ask_next(); };
+    unasked_.pop_front();
+    return [] {};
   }
   is_called_ = !reads_.empty();
   if (!is_called_) return nullptr;
-  BatchReads first = std::move(reads_.front());
+  BatchReads reads = std::move(reads_.front());
   reads_.pop_front();
-  now_ = first.of;
-  return std::move(first.begin);
+  now_ = reads.of;
+  return std::move(reads.begin);
 }
 
 void plan_portions(const Task<BatchJob>& task, const Planning& with, std::shared_ptr<Announcement> announcement,
@@ -220,15 +222,16 @@ void BatchPlanner::announce(const BatchJob& job) noexcept {
     if (std::ranges::none_of(job.parts(), [](const PlannedPart& part) { return part.array->is_remote(); })) return;
     const auto records = static_cast<std::int64_t>(Limits::chunk_records_planned);
     BatchPlan plan = plan_batch(job.parts(), 0, count_portions(job.parts(), records));
-    const auto announcement = std::make_shared<Announcement>(remote_objects(plan), ahead_);
-    std::vector<RemoteObject> objects = announcement->objects();
-    if (objects.empty()) return;
+    std::vector<RemoteObject> objects = remote_objects(plan);
+    for (RemoteObject& object : objects) object.again = ahead_->reads_chunks();
+    const auto announcement = std::make_shared<Announcement>(std::move(objects), ahead_);
+    if (announcement->objects().empty()) return;
     announced_[&job] = announcement;
     if (const auto ahead = engine_->decoded_ahead())
       static_cast<void>(failure_of([&] { announcement->want_decoded(ahead, places_decoded(plan)); }));
-    BatchReads reads{.of = announcement};
-    if (ahead_->reads_chunks()) reads.begin = ReadingAhead(job.parts(), std::move(plan), planning_, announcement);
-    if (!announcer_->add(std::move(objects), std::move(reads))) return;
+    std::function<void()> begin_reads;
+    if (ahead_->reads_chunks()) begin_reads = ReadingAhead(job.parts(), std::move(plan), planning_, announcement);
+    if (!announcer_->add(announcement, std::move(begin_reads))) return;
     if (const auto failure = failure_of([&] { readers_->run_in_background(announcer_); }))
       announcer_->time_out(0, *failure);
   }));

@@ -29,29 +29,27 @@ void plan_portions(const Task<BatchJob>& task, const Planning& with, std::shared
                    const std::stop_token& stop,
                    const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) noexcept;
 
-// Begins the reads of one batch.
-struct BatchReads {
-  std::weak_ptr<Announcement> of{};
-  std::function<void()> begin{};  // null: none
-};
-
 // Asks stores for what batches will need: announces the objects of all of them, one after the other, and then begins
 // their reads, batch by batch. What the first batch needs is asked for first.
 class Announcer final : public BlockingCalls {
  public:
-  // True: a thread has to call.
-  [[nodiscard]] bool add(std::vector<RemoteObject> objects, BatchReads reads = {});
+  // `begin_reads`: of the batch; null: none. True: a thread has to call.
+  [[nodiscard]] bool add(const std::shared_ptr<Announcement>& announcement, std::function<void()> begin_reads = {});
   void call(std::size_t) override;  // until nothing is left
   void time_out(std::size_t, const Error&) noexcept override;
   void clear() noexcept;  // nothing of it is needed
 
  private:
+  struct BatchReads {
+    std::weak_ptr<Announcement> of;
+    std::function<void()> begin;
+  };
   std::function<void()> next();  // null: nothing is left
 
   Mutex mutex_;
-  std::deque<RemoteObject> objects_ DAMACY_GUARDED_BY(mutex_);
+  std::deque<std::weak_ptr<Announcement>> unasked_ DAMACY_GUARDED_BY(mutex_);  // the first has more to ask for, perhaps
   std::deque<BatchReads> reads_ DAMACY_GUARDED_BY(mutex_);
-  std::weak_ptr<Announcement> now_ DAMACY_GUARDED_BY(mutex_);  // whose reads are begun
+  std::weak_ptr<Announcement> now_ DAMACY_GUARDED_BY(mutex_);  // of the present call
   bool is_called_ DAMACY_GUARDED_BY(mutex_) = false;
 };
 

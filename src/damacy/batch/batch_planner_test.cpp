@@ -75,35 +75,79 @@ class NotedStore final : public Store {
   }
   std::optional<Stamp> stamp(std::string_view) override { return std::nullopt; }
   std::vector<Entry> list(std::string_view) override { return {}; }
-  void expect(std::string_view key, const Expectation&) override {
+  void expect(std::string_view key, const Expectation& read) override {
     const bool is_first = keys.empty();
     keys.emplace_back(key);
+    if (read.again) ++asked_again;
     ++asked;
     if (is_first && during_first) during_first();
   }
+  void unexpect(std::string_view key) noexcept override {
+    const Lock lock(mutex);
+    unexpected.emplace_back(key);
+  }
   std::vector<std::string> keys;
-  std::atomic<std::size_t> asked{0};
+  Mutex mutex;
+  std::vector<std::string> unexpected DAMACY_GUARDED_BY(mutex);
+  std::atomic<std::size_t> asked{0}, asked_again{0};  // `again`: also if they are known
   std::function<void()> during_first, during_open;
 };
+
+std::vector<RemoteObject> chunks_of(const std::shared_ptr<Store>& store, std::initializer_list<const char*> keys) {
+  std::vector<RemoteObject> objects;
+  for (const char* const key : keys) objects.push_back({store, key, /*bytes=*/64 << 10, false, /*reads=*/1});
+  return objects;
+}
 
 TEST(Announcer, asks_for_objects_in_their_order_on_one_thread_at_a_time) {
   const auto store = std::make_shared<NotedStore>();
   Announcer announcer;
-  const auto objects = [&](const std::vector<const char*>& keys) {
-    std::vector<RemoteObject> made;
-    for (const char* const key : keys) made.push_back({store, key});
-    return made;
+  const auto ahead = std::make_shared<AnswersAhead>(1 << 20);
+  std::vector<std::shared_ptr<Announcement>> announced;
+  const auto of = [&](std::initializer_list<const char*> keys) {
+    return announced.emplace_back(std::make_shared<Announcement>(chunks_of(store, keys), ahead));
   };
-  store->during_first = [&] { EXPECT_FALSE(announcer.add(objects({"c", "d"}))); };
-  EXPECT_TRUE(announcer.add(objects({"a", "b"})));
+  store->during_first = [&] { EXPECT_FALSE(announcer.add(of({"c", "d"}))); };
+  EXPECT_TRUE(announcer.add(of({"a", "b"})));
   announcer.call(0);
   EXPECT_EQ(store->keys, (std::vector<std::string>{"a", "b", "c", "d"}));
-  EXPECT_TRUE(announcer.add(objects({"e"})));
+  EXPECT_TRUE(announcer.add(of({"e"})));
   announcer.time_out(0, of_chunk({}));
-  EXPECT_TRUE(announcer.add(objects({"f"})));
+  EXPECT_TRUE(announcer.add(of({"f"})));
   announcer.clear();
   announcer.call(0);
   EXPECT_EQ(store->keys.size(), 4u);
+}
+
+TEST(Announcer, asks_for_nothing_of_a_batch_that_is_planned_or_dropped) {
+  const auto store = std::make_shared<NotedStore>();
+  const auto ahead = std::make_shared<AnswersAhead>(1 << 20);
+  Announcer announcer;
+  auto planned = std::make_shared<Announcement>(chunks_of(store, {"a", "b"}), ahead);
+  auto dropped = std::make_shared<Announcement>(chunks_of(store, {"c"}), ahead);
+  const auto last = std::make_shared<Announcement>(chunks_of(store, {"d"}), ahead);
+  std::atomic<bool> is_asked{false};
+  std::jthread planner;
+  store->during_first = [&] {
+    planner = std::jthread([&] {
+      EXPECT_TRUE(planned->take_failures({}).empty());
+      EXPECT_TRUE(is_asked) << "it waits until the present object is asked for";
+    });
+    dropped.reset();
+    EXPECT_TRUE(testing::eventually([&] { return !planned->has_more(); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    is_asked = true;
+  };
+  EXPECT_TRUE(announcer.add(planned));
+  EXPECT_FALSE(announcer.add(dropped));
+  EXPECT_FALSE(announcer.add(last));
+  announcer.call(0);
+  planner.join();
+  EXPECT_EQ(store->keys, (std::vector<std::string>{"a", "d"}));
+  EXPECT_EQ(planned->asked(), 1u);
+  planned.reset();
+  const Lock lock(store->mutex);
+  EXPECT_EQ(store->unexpected, (std::vector<std::string>{"a"}));  // "b" was not announced
 }
 
 class NoCall final : public AwaitedCalls {
@@ -125,7 +169,7 @@ class BatchPlannerTest : public ::testing::Test {
     job->set_rows(std::move(rows));
     return job;
   }
-  std::unique_ptr<BatchPlanner> planner_with(std::size_t answer_bytes) {
+  std::unique_ptr<BatchPlanner> planner_with(std::size_t answer_bytes, bool reads_ahead = false) {
     Config config;
     config.host_buffer_bytes = config.device_buffer_bytes = 1 << 20;
     const MemoryPlan plan = plan_memory(config, Machine{});
@@ -134,7 +178,7 @@ class BatchPlannerTest : public ::testing::Test {
     auto engine = std::make_unique<WorkerEngine>(plan, std::make_shared<PageAlloc>(), *readers, board);
     return std::make_unique<BatchPlanner>(std::move(readers), std::move(engine), board,
                                           std::make_shared<Catalog>(plan.catalog), Verify::needed, answer_bytes,
-                                          /*reads_ahead=*/false);
+                                          reads_ahead);
   }
 
   const std::shared_ptr<NotedStore> store = std::make_shared<NotedStore>();
@@ -160,6 +204,18 @@ TEST_F(BatchPlannerTest, announces_what_the_memory_of_answers_holds) {
   EXPECT_TRUE(planner->can_announce());
 }
 
+// Else some cache may have their chunks.
+TEST_F(BatchPlannerTest, asks_for_objects_that_are_known_where_it_reads_ahead) {
+  for (const bool reads_ahead : {false, true}) {
+    const auto batch = batch_of(0, store);
+    const auto planner = planner_with(1 << 20, reads_ahead);
+    const std::size_t before = store->asked;
+    planner->announce(*batch);
+    EXPECT_TRUE(testing::eventually([&] { return store->asked == before + 4; }));
+    EXPECT_EQ(store->asked_again, reads_ahead ? 4u : 0u);
+  }
+}
+
 // Its objects are not answered before others are asked for.
 TEST_F(BatchPlannerTest, announces_later_batches_while_it_waits_for_the_objects_of_one) {
   const auto other = std::make_shared<NotedStore>();
@@ -179,10 +235,21 @@ TEST_F(BatchPlannerTest, announces_later_batches_while_it_waits_for_the_objects_
   EXPECT_GT(calls, 0);
 }
 
-std::vector<RemoteObject> chunks_of(const std::shared_ptr<Store>& store, std::initializer_list<const char*> keys) {
-  std::vector<RemoteObject> objects;
-  for (const char* const key : keys) objects.push_back({store, key, /*bytes=*/64 << 10});
-  return objects;
+TEST_F(BatchPlannerTest, asks_itself_for_the_rest_of_a_batch_that_is_planned_before_all_are_announced) {
+  const auto batch = batch_of(0, store);
+  const auto planner = planner_with(1 << 20, /*reads_ahead=*/true);
+  store->during_first = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };  // it is planned meanwhile
+  store->during_open = [] { throw Error(Status::io, "refused", "denied"); };
+  planner->announce(*batch);
+  EXPECT_TRUE(testing::eventually([&] { return store->asked == 1; }));
+  testing::NoRowWriter writer;
+  batch->start({{}, [](BatchJob&) {}}, writer, board);
+  planner->produce(Task(batch), {});
+  EXPECT_EQ(store->asked_again, 4u);
+  EXPECT_TRUE(testing::eventually([&] {
+    const Lock lock(store->mutex);
+    return store->unexpected.size() == 4;
+  }));
 }
 
 std::vector<std::string> keys_of(const Announcement& announcement) {

@@ -36,7 +36,7 @@ void expect(std::span<const RemoteObject> objects, std::size_t announced) {
   static_cast<void>(failure_of([&] {
     for (std::size_t i = 0; i < objects.size(); ++i) {
       const RemoteObject& object = objects[i];
-      object.store->expect(object.key, {object.bytes, object.from_end, i < announced ? 0 : object.reads});
+      object.store->expect(object.key, {object.bytes, object.from_end, i < announced ? 0 : object.reads, object.again});
     }
   }));
 }

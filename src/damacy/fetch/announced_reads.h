@@ -25,6 +25,7 @@ struct RemoteObject {
   std::uint64_t bytes = 0;
   bool from_end = false;
   std::size_t reads = 0;  // of those bytes
+  bool again = false;     // of Expectation
 
   // Which its announcement takes, at most.
   std::uint64_t memory() const noexcept {
@@ -46,6 +47,9 @@ class AnnouncedReads {
   AnnouncedReads(const AnnouncedReads&) = delete;
   AnnouncedReads& operator=(const AnnouncedReads&) = delete;
   void set(std::vector<RemoteObject> objects) noexcept { objects_ = std::move(objects); }
+  void keep_first(std::size_t count) noexcept {
+    objects_.erase(objects_.begin() + std::ptrdiff_t(count), objects_.end());
+  }
   [[nodiscard]] const std::vector<RemoteObject>& objects() const noexcept { return objects_; }
   void end() noexcept;
 

@@ -134,6 +134,8 @@ struct Expectation {
   bool from_end = false;
   // Of all those bytes: the store need not keep them for others.
   std::size_t reads = 0;
+  // Also of an object that is known, if it has no more bytes than these: nothing else keeps them.
+  bool again = false;
 };
 
 class Store {

@@ -191,6 +191,11 @@ bool HttpObject::has_reads() const {
   return head_ && reads_ > 0;
 }
 
+void HttpObject::take_head(FirstBytes head) {
+  const std::size_t reads = head.reads;
+  take_head(std::make_shared<const HeadBytes>(std::move(head)), reads);
+}
+
 void HttpObject::take_head_of(HttpObject& other) {
   std::shared_ptr<const HeadBytes> head;
   std::size_t reads = 0;
@@ -200,6 +205,10 @@ void HttpObject::take_head_of(HttpObject& other) {
     reads = std::exchange(other.reads_, 0);
     other.count_announced();
   }
+  take_head(std::move(head), reads);
+}
+
+void HttpObject::take_head(std::shared_ptr<const HeadBytes> head, std::size_t reads) {
   const Lock lock(mutex_);
   if (!head_) head_ = std::move(head);
   if (head_) reads_ += reads;

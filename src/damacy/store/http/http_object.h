@@ -57,6 +57,7 @@ class HttpObject final : public Object, public std::enable_shared_from_this<Http
   void add_reads(std::size_t count);  // that are announced
   void remove_read();                 // the last one takes the head with it
   // Unless this has one. Of the same version.
+  void take_head(FirstBytes head);
   void take_head_of(HttpObject& other);
   bool has_reads() const;  // announced ones that need the head
   void drop_head();
@@ -80,6 +81,7 @@ class HttpObject final : public Object, public std::enable_shared_from_this<Http
 
   std::shared_ptr<const HeadBytes> head() const;
   bool has(std::uint64_t offset, std::uint64_t bytes) const;
+  void take_head(std::shared_ptr<const HeadBytes> head, std::size_t reads);
   void copy_head(std::uint64_t& offset, std::span<std::byte>& dst);
   void has_read(const HeadBytes& head, std::uint64_t end);
   void count_announced() DAMACY_REQUIRES(mutex_);

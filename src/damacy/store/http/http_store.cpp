@@ -70,22 +70,33 @@ class HttpStore final : public Store {
   }
   // Begins what open() asks for. Without memory, or when many are expected, open() asks itself.
   void expect(std::string_view key, const Expectation& read) override {
-    const auto [bytes, from_end, reads] = read;
-    bool is_claimed = false, is_expected = false;
+    const auto [bytes, from_end, reads, again] = read;
+    std::optional<KnownObjects::Claim> claim;
+    bool is_expected = false;
     const auto failure = damacy::failure_of([&] {
       check_key(key);
       const std::size_t usual = origin_->settings().head_bytes;
       const Lock in_order(known().beginning());
-      is_claimed = known().claim(key);
-      if (!is_claimed) {
+      claim = known().claim(key, again && reads > 0 ? std::min<std::uint64_t>(bytes, kExpectedBytes) : 0);
+      if (!claim) {
         if (reads > 0) known().add_reads(key, reads);
         return;
       }
       if (!origin_->service().is_ready()) return;
       auto expected = std::make_unique<ExpectedObject>();
-      const std::size_t count = known().bytes_to_expect(bytes, from_end ? 0 : usual);
+      const std::uint64_t wanted = claim->known ? claim->known->stamp().size : bytes;
+      const std::size_t count = known().bytes_to_expect(wanted, from_end ? 0 : usual);
       expected->from_end = from_end && bytes > 0 && count == bytes;
       expected->reads = reads;
+      if (claim->known) {
+        if (count < wanted) return;
+        expected->head.resize(wanted);
+        expected->again = claim->known->start_read(0, expected->head.bytes(), [] {});
+        expected->known = std::move(claim->known);
+        known().expect(key, std::move(expected));
+        is_expected = true;
+        return;
+      }
       expected->head.resize(count > 0 ? count : usual);
       expected->old = known().find_old(key);
       if (expected->old && !expected->old->has_head()) expected->old.reset();  // its bytes are wanted again
@@ -99,7 +110,7 @@ class HttpStore final : public Store {
       is_expected = true;
     });
     static_cast<void>(failure);
-    if (is_claimed && !is_expected) known().forget(key);
+    if (claim && !is_expected) known().forget(key);
   }
   void unexpect(std::string_view key) noexcept override {
     static_cast<void>(damacy::failure_of([&] { known().remove_read(key).reset(); }));
@@ -135,8 +146,16 @@ class HttpStore final : public Store {
     check_key(key);
     if (auto object = known().find(key)) return std::move(*object);
     const KnownObjects::Asking asking(known(), key, /*waits=*/!alone);
-    if (auto object = known().find(key)) return std::move(*object);  // kept by another thread meanwhile
+    if (auto object = known().find(key, /*asks=*/true)) return std::move(*object);  // kept by another thread meanwhile
     std::unique_ptr<ExpectedObject> expected = known().take_expected(key);
+    if (!expected)
+      if (auto object = known().find(key, /*asks=*/true)) return std::move(*object);  // not expected any more
+    if (expected && expected->known) {
+      expected->again->finish();
+      expected->known->take_head({std::move(expected->head), 0, expected->reads, known().head_counts()});
+      known().keep(key, expected->known, expected->asked);
+      return std::move(expected->known);
+    }
     const SteadyTime asked = expected ? expected->asked : std::chrono::steady_clock::now();
     const auto old = expected ? expected->old : known().find_old(key);
     auto object = ask(key, std::move(expected), old, alone);

@@ -264,6 +264,78 @@ TEST(HttpStore, the_bytes_of_an_object_stay_until_all_announced_reads_have_ended
   EXPECT_EQ(last.bytes.back(), std::byte{'x'});
 }
 
+// An object of 100,000 bytes, each `byte`, of that version.
+void send_object(int socket, char byte) {
+  send_all(socket, formatted("HTTP/1.1 206 Partial Content\r\nETag: \"{}\"\r\nContent-Range: bytes 0-99999/100000\r\n"
+                             "Content-Length: 100000\r\nConnection: close\r\n\r\n{}",
+                             byte, std::string(100'000, byte)));
+}
+
+class KnownObjectTest : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kBytes = 100'000;
+  static constexpr Expectation kAgain = {.bytes = kBytes + 1, .reads = 1, .again = true};
+
+  // Reads the object once, so that it is known without its bytes.
+  KnownObjectTest() {
+    store->expect("key", kAgain);
+    EXPECT_TRUE(holds_bytes());
+    store->unexpect("key");
+    EXPECT_FALSE(holds_bytes());
+    EXPECT_EQ(server.requests(), 1);
+  }
+  bool holds_bytes() const {
+    const HeldBytes held = store->open("key")->held(0, kBytes);
+    return held.owner && held.bytes.back() == std::byte{'x'};
+  }
+
+  std::atomic<char> value{'x'};
+  Server server{[this](int socket) { send_object(socket, value); }};
+  const std::shared_ptr<Store> store = make_http_store(server.uri(), HttpSettings());
+};
+
+TEST_F(KnownObjectTest, is_asked_for_its_bytes_before_it_is_opened_where_they_are_wanted_again) {
+  store->expect("key", {.bytes = kBytes + 1, .reads = 1});
+  store->expect("key", {.bytes = kBytes - 1, .reads = 1, .again = true});  // it has more
+  store->expect("key", {.bytes = kBytes + 1, .again = true});              // by no read
+  for (int i = 0; i < 2; ++i) store->expect("key", kAgain);
+  ASSERT_TRUE(testing::eventually([&] { return server.requests() == 2; }));
+  for (int read = 0; read < 2; ++read) {
+    EXPECT_TRUE(holds_bytes());
+    store->unexpect("key");
+  }
+  EXPECT_FALSE(holds_bytes());
+  EXPECT_EQ(server.requests(), 2);
+}
+
+TEST_F(KnownObjectTest, is_asked_for_once_by_threads_that_open_it) {
+  store->expect("key", kAgain);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) threads.emplace_back([&] { EXPECT_TRUE(holds_bytes()); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(server.requests(), 2);
+}
+
+TEST_F(KnownObjectTest, is_as_known_as_before_when_no_read_wants_its_bytes_any_more) {
+  store->expect("key", kAgain);
+  store->unexpect("key");
+  EXPECT_FALSE(holds_bytes());
+  EXPECT_LE(server.requests(), 2);  // what was not sent is not sent
+  std::vector<std::byte> bytes(kBytes);
+  store->open("key")->read_exact(0, bytes);
+  EXPECT_EQ(bytes.back(), std::byte{'x'});
+}
+
+TEST_F(KnownObjectTest, that_has_changed_meanwhile_is_an_error_and_opened_anew) {
+  value = 'y';
+  store->expect("key", kAgain);
+  const Error error = error_of([&] { store->open("key"); });
+  EXPECT_EQ(error.where().reason, "changed");
+  EXPECT_EQ(error.where().key, "key");
+  store->expect("key", kAgain);
+  EXPECT_EQ(store->open("key")->version(), "\"y\"");
+}
+
 TEST(HttpStore, an_object_that_has_changed_is_asked_for_anew) {
   Server server([&, request = 0](int socket) mutable {
     const bool is_read = ++request == 2;

@@ -75,10 +75,12 @@ std::size_t KnownObjects::kept_by_process() {
   return one_per_process<KnownStores>().objects;
 }
 
-std::optional<std::shared_ptr<HttpObject>> KnownObjects::find(std::string_view key) {
+std::optional<std::shared_ptr<HttpObject>> KnownObjects::find(std::string_view key, bool asks) {
   const Lock lock(mutex_);
-  const auto at = places_.find(std::string(key));
-  if (at == places_.end() || is_out(*at->second)) return std::nullopt;
+  const std::string name(key);
+  const auto at = places_.find(name);
+  if (at == places_.end() || is_out(*at->second) || expected_.contains(name)) return std::nullopt;
+  if (!asks && asking_.contains(name)) return std::nullopt;
   kept_.splice(kept_.begin(), kept_, at->second);
   return at->second->object;
 }
@@ -144,8 +146,8 @@ void KnownObjects::drop_heads(std::size_t wanted) {
     if (at->object) at->object->drop_head();
 }
 
-bool KnownObjects::claim(std::string_view key) {
-  if (revalidate_after_ <= std::chrono::milliseconds(0)) return false;
+std::optional<KnownObjects::Claim> KnownObjects::claim(std::string_view key, std::uint64_t bytes) {
+  if (revalidate_after_ <= std::chrono::milliseconds(0)) return std::nullopt;
   std::vector<std::unique_ptr<ExpectedObject>> late;  // ends without the lock
   const Lock lock(mutex_);
   if (expected_.size() >= kExpectedObjects)
@@ -157,9 +159,15 @@ bool KnownObjects::claim(std::string_view key) {
   if (const auto old = expected_.find(std::string(key)); old != expected_.end() && old->second && is_out(*old->second))
     late.push_back(remove(old));
   const auto at = places_.find(std::string(key));
-  const bool is_known = at != places_.end() && !is_out(*at->second);
-  if (is_known || asking_.contains(std::string(key)) || expected_.size() >= kExpectedObjects) return false;
-  return expected_.try_emplace(std::string(key)).second;
+  Claim claim;
+  if (at != places_.end() && !is_out(*at->second)) {
+    const std::shared_ptr<HttpObject>& known = at->second->object;
+    if (!known || known->has_head() || known->stamp().size > bytes) return std::nullopt;
+    claim.known = known;
+  }
+  if (asking_.contains(std::string(key)) || expected_.size() >= kExpectedObjects) return std::nullopt;
+  if (!expected_.try_emplace(std::string(key)).second) return std::nullopt;
+  return claim;
 }
 
 void KnownObjects::add_reads(std::string_view key, std::size_t count) {

@@ -29,6 +29,9 @@ struct ExpectedObject {
   std::shared_ptr<HttpObject> old{};  // asked for unless it is still this one; null: not known
   std::size_t reads = 0;              // that were announced
   FirstAttempt first{};               // ends before the memory
+  // Of an object that is known, and whose bytes are wanted again. Null: `first` asks about the object.
+  std::shared_ptr<HttpObject> known{};
+  std::unique_ptr<StartedRead> again{};
 };
 
 class KnownStores;
@@ -46,8 +49,8 @@ class KnownObjects {
   static constexpr std::size_t kHeadBytesOfProcess = std::size_t{192} << 20;  // that no announced read needs
   static std::size_t kept_by_process();                                       // objects
 
-  // Empty: not known, or too old; null: absent.
-  std::optional<std::shared_ptr<HttpObject>> find(std::string_view key);
+  // Empty: not known, too old, or asked for; null: absent. `asks`: this thread is one that asks.
+  std::optional<std::shared_ptr<HttpObject>> find(std::string_view key, bool asks = false);
   // One that is known, but too old; null: none.
   std::shared_ptr<HttpObject> find_old(std::string_view key);
   // `object`: null if absent. One that has not changed stays the same object.
@@ -55,9 +58,14 @@ class KnownObjects {
 
   // Held from claim() until the request has begun, so that requests begin in the order of the claims.
   Mutex& beginning() noexcept { return beginning_; }
-  // True: the caller begins the first request, and calls expect() or forget() at once. False: the object is known,
-  // claimed or being asked for, or there are too many. Those that were not opened in time make room.
-  bool claim(std::string_view key);
+  // The caller begins the first request, or asks for the bytes of `known` again, and calls expect() or forget() at
+  // once.
+  struct Claim {
+    std::shared_ptr<HttpObject> known{};
+  };
+  // Empty: the object is known, claimed or being asked for, or there are too many. Those that were not opened in time
+  // make room. Of `bytes` and less all are wanted, also of an object that is known without them.
+  std::optional<Claim> claim(std::string_view key, std::uint64_t bytes = 0);
   // More reads of an object that is expected, or known with its head. Not counted while a thread asks or begins to.
   void add_reads(std::string_view key, std::size_t count);
   // A read that was announced has ended. Gives an expected object of which none was announced: it will not be opened.
