@@ -634,26 +634,38 @@ AHEAD_FAULTS = [
     (
         "an object is opened before the bytes that are expected of it",
         "store/http/known_objects.cpp",
-        " || expected_.contains(name)",
-        "",
+        "expected_.contains(name) || asking_",
+        "asking_",
     ),
     (
         "an object is opened while another thread takes its bytes",
         "store/http/known_objects.cpp",
-        "  if (!asks && asking_.contains(name)) return std::nullopt;\n",
+        "expected_.contains(name) || asking_.contains(name)",
+        "expected_.contains(name)",
+    ),
+    (
+        "an empty object is believed without a request",
+        "store/http/known_objects.cpp",
+        "known->stamp().size == 0 || ",
         "",
     ),
     (
-        "objects of a planned batch are announced",
-        "batch/announcement.cpp",
-        "return !is_planned_ && asked_ <",
-        "return asked_ <",
+        "an object is expected of which nothing was asked for",
+        "store/http/http_store.cpp",
+        "        if (!expected->again) return;\n",
+        "        if (!expected->again) expected->again = claim->known->start_read(0, expected->head.bytes(), [] {});\n",
     ),
     (
-        "a batch is planned while one of its objects is announced",
+        "objects of one batch are asked for by two threads at a time",
         "batch/announcement.cpp",
-        "return !is_asking_ && !is_opening_;",
-        "return !is_opening_;",
+        "    while (is_asking_) StorageWatch::wait_behind([&] { asking_ended_.wait(lock); });\n",
+        "",
+    ),
+    (
+        "later batches are announced while an object of this one is asked for",
+        "batch/announcement.cpp",
+        "return is_asking_ || asked_ <",
+        "return asked_ <",
     ),
     (
         "reads that were not announced end those of other batches",
@@ -664,7 +676,7 @@ AHEAD_FAULTS = [
     (
         "what was not announced of a planned batch is not asked for",
         "batch/chunk_tasks.cpp",
-        "    if (announcement_) announcement_->ask_rest();\n",
+        "    while (announcement_ && announcement_->has_more()) announcement_->ask_next();\n",
         "",
     ),
     (

@@ -309,8 +309,9 @@ std::size_t Announcement::asked() const noexcept {
 void Announcement::ask_next() {
   const RemoteObject* next = nullptr;
   {
-    const Lock lock(mutex_);
-    if (!has_more_now()) return;
+    Lock lock(mutex_);
+    while (is_asking_) StorageWatch::wait_behind([&] { asking_ended_.wait(lock); });
+    if (asked_ == objects().size()) return;
     next = &objects()[asked_++];
     is_asking_ = true;
   }
@@ -321,29 +322,15 @@ void Announcement::ask_next() {
   expect({next, 1});
 }
 
-void Announcement::ask_rest() {
-  for (std::size_t next = asked(); next < objects().size(); ++next) {
-    {
-      const Lock lock(mutex_);
-      asked_ = next + 1;
-    }
-    expect({&objects()[next], 1});
-  }
-}
-
 bool Announcement::has_more() const noexcept {
   const Lock lock(mutex_);
-  return has_more_now();
-}
-
-bool Announcement::has_more_now() const noexcept {
-  return !is_planned_ && asked_ < objects().size();
+  return is_asking_ || asked_ < objects().size();
 }
 
 void Announcement::end_asking() noexcept {
   const Lock lock(mutex_);
   is_asking_ = false;
-  call_ended_.notify_all();
+  asking_ended_.notify_all();
 }
 
 bool Announcement::begin_opening() noexcept {
@@ -373,12 +360,12 @@ void Announcement::end_opening() noexcept {
 void Announcement::end_opening_now() noexcept {
   ended_at_ = std::chrono::steady_clock::now();
   is_opening_ = false;
-  call_ended_.notify_all();
+  opening_ended_.notify_all();
 }
 
 void Announcement::time_out(const Error& why) noexcept {
   const Lock lock(mutex_);
-  if (is_asking_) call_ended_.notify_all();
+  if (is_asking_) asking_ended_.notify_all();
   is_asking_ = false;
   if (!is_opening_) return;
   static_cast<void>(failure_of([&]() DAMACY_REQUIRES(mutex_) {
@@ -391,7 +378,7 @@ std::map<std::size_t, Error> Announcement::take_failures(const std::stop_token& 
                                                          std::chrono::steady_clock::time_point now) {
   Lock lock(mutex_);
   is_planned_ = true;
-  call_ended_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return !is_asking_ && !is_opening_; });
+  opening_ended_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return !is_opening_; });
   if (now - ended_at_ > AnswersAhead::kFailureIsNew) failures_.clear();
   return std::move(failures_);
 }

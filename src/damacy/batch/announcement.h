@@ -98,11 +98,11 @@ class Announcement {
   Announcement(const Announcement&) = delete;
   Announcement& operator=(const Announcement&) = delete;
   [[nodiscard]] const std::vector<RemoteObject>& objects() const noexcept { return reads_.objects(); }
-  // Before the batch is planned: asks the store of the next object, if there is one. Throws nothing but Abandoned.
+  // Asks the store of the next object, if there is one, as soon as no other thread asks. What announces and what plans
+  // both do, until has_more() is false: so all are asked for before one is opened, and before those of later batches.
+  // Throws nothing but Abandoned.
   void ask_next();
-  [[nodiscard]] bool has_more() const noexcept;  // to ask for
-  void ask_rest();                               // once the batch is planned
-  [[nodiscard]] std::size_t asked() const noexcept;
+  [[nodiscard]] bool has_more() const noexcept;
   // Keeps chunks at these places decoded until end_decoded(), or until this is destroyed. Only the planner calls both.
   void want_decoded(std::shared_ptr<DecodedAhead> of, std::span<const DecodedAhead::Place> places) {
     decoded_.emplace(std::move(of), places);
@@ -114,7 +114,7 @@ class Announcement {
   void open(std::size_t shard, const std::function<void()>& open);
   void end_opening() noexcept;
   void time_out(const Error& why) noexcept;  // storage does not answer the present call
-  // The batch is planned: what could not be opened just now, by shard of its plan. Waits until asking and opening end.
+  // The batch is planned: what could not be opened just now, by shard of its plan. Waits until opening ends.
   [[nodiscard]] std::map<std::size_t, Error> take_failures(
       const std::stop_token& stop, std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
   // Of the batch's chunks, before it is planned, and keeps them. Afterwards it does nothing. Throws as
@@ -125,7 +125,7 @@ class Announcement {
   void forget(const ChunkKey& chunk) noexcept { ahead_->forget(chunk); }
 
  private:
-  bool has_more_now() const noexcept DAMACY_REQUIRES(mutex_);
+  [[nodiscard]] std::size_t asked() const noexcept;
   void end_asking() noexcept;
   void end_opening_now() noexcept DAMACY_REQUIRES(mutex_);
 
@@ -133,7 +133,8 @@ class Announcement {
   AnnouncedReads reads_;
   std::optional<DecodedAhead::Wanted> decoded_;
   mutable Mutex mutex_;
-  StoppableCondition call_ended_;
+  Condition asking_ended_;
+  StoppableCondition opening_ended_;
   std::size_t asked_ DAMACY_GUARDED_BY(mutex_) = 0;  // objects
   bool is_planned_ DAMACY_GUARDED_BY(mutex_) = false, is_asking_ DAMACY_GUARDED_BY(mutex_) = false,
                    is_opening_ DAMACY_GUARDED_BY(mutex_) = false;

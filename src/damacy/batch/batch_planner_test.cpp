@@ -119,7 +119,7 @@ TEST(Announcer, asks_for_objects_in_their_order_on_one_thread_at_a_time) {
   EXPECT_EQ(store->keys.size(), 4u);
 }
 
-TEST(Announcer, asks_for_nothing_of_a_batch_that_is_planned_or_dropped) {
+TEST(Announcer, asks_for_objects_together_with_what_plans_their_batch_and_not_of_one_that_is_dropped) {
   const auto store = std::make_shared<NotedStore>();
   const auto ahead = std::make_shared<AnswersAhead>(1 << 20);
   Announcer announcer;
@@ -130,12 +130,12 @@ TEST(Announcer, asks_for_nothing_of_a_batch_that_is_planned_or_dropped) {
   std::jthread planner;
   store->during_first = [&] {
     planner = std::jthread([&] {
-      EXPECT_TRUE(planned->take_failures({}).empty());
-      EXPECT_TRUE(is_asked) << "it waits until the present object is asked for";
+      while (planned->has_more()) planned->ask_next();
+      EXPECT_TRUE(is_asked) << "one object is asked for at a time";
     });
     dropped.reset();
-    EXPECT_TRUE(testing::eventually([&] { return !planned->has_more(); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(store->asked, 1u);
     is_asked = true;
   };
   EXPECT_TRUE(announcer.add(planned));
@@ -143,11 +143,27 @@ TEST(Announcer, asks_for_nothing_of_a_batch_that_is_planned_or_dropped) {
   EXPECT_FALSE(announcer.add(last));
   announcer.call(0);
   planner.join();
-  EXPECT_EQ(store->keys, (std::vector<std::string>{"a", "d"}));
-  EXPECT_EQ(planned->asked(), 1u);
-  planned.reset();
+  EXPECT_EQ(store->keys, (std::vector<std::string>{"a", "b", "d"}));
+}
+
+TEST(Announcement, has_more_while_its_last_object_is_asked_for) {
+  const auto store = std::make_shared<NotedStore>();
+  Announcement announcement(chunks_of(store, {"a"}), std::make_shared<AnswersAhead>(1 << 20));
+  store->during_first = [&] { EXPECT_TRUE(announcement.has_more()); };
+  announcement.ask_next();
+  EXPECT_EQ(store->asked, 1u);
+  EXPECT_FALSE(announcement.has_more());
+}
+
+TEST(Announcement, ends_the_reads_that_were_announced) {
+  const auto store = std::make_shared<NotedStore>();
+  {
+    Announcement announcement(chunks_of(store, {"a", "b"}), std::make_shared<AnswersAhead>(1 << 20));
+    announcement.ask_next();
+    EXPECT_TRUE(announcement.has_more());
+  }
   const Lock lock(store->mutex);
-  EXPECT_EQ(store->unexpected, (std::vector<std::string>{"a"}));  // "b" was not announced
+  EXPECT_EQ(store->unexpected, std::vector<std::string>{"a"});
 }
 
 class NoCall final : public AwaitedCalls {

@@ -103,7 +103,7 @@ ChunkTasks::ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, Wit
 void ChunkTasks::expect_shards() {
   static_cast<void>(failure_of([&] {
     const std::vector<RemoteObject> objects = remote_objects(plan_);
-    if (announcement_) announcement_->ask_rest();
+    while (announcement_ && announcement_->has_more()) announcement_->ask_next();
     const std::size_t announced = announcement_ ? announcement_->objects().size() : 0;
     const auto first = objects.begin() + static_cast<std::ptrdiff_t>(std::min(announced, objects.size()));
     expected_.set({first, objects.end()});

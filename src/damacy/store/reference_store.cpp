@@ -268,6 +268,14 @@ class ReferenceStore final : public CountedStore {
       at.store->expect(at.key, found->range ? Expectation() : read);
     }));
   }
+  void unexpect(std::string_view key) noexcept override {
+    static_cast<void>(failure_of([&] {
+      const auto found = document_->references.find(key);
+      if (!found || found->data || found->range) return;
+      const ObjectPlace at = targets_.get().find(found->url, /*is_whole=*/true);
+      at.store->unexpect(at.key);
+    }));
+  }
 
   std::vector<Entry> list(std::string_view prefix) override {
     if (!prefix.empty()) check_key(prefix);

@@ -97,6 +97,32 @@ TEST(ReferenceStore, reads_parts_of_objects_beside_its_document) {
   EXPECT_EQ(text_at(*store, "d"), "absent");
 }
 
+class NotedStore final : public Store {
+ public:
+  std::string name() const override { return "noted"; }
+  std::shared_ptr<Object> open(std::string_view) override { return nullptr; }
+  std::optional<Stamp> stamp(std::string_view) override { return std::nullopt; }
+  std::vector<Entry> list(std::string_view) override { return {}; }
+  void expect(std::string_view key, const Expectation& read) override {
+    if (read.reads > 0) ++reads[std::string(key)];
+  }
+  void unexpect(std::string_view key) noexcept override { --reads[std::string(key)]; }
+  std::map<std::string, int> reads;
+};
+
+TEST(ReferenceStore, ends_the_reads_of_whole_objects_that_it_announced) {
+  const MountedReferences mounted(R"({"a": ["store://noted/x"], "b": ["store://noted/y", 2, 3], "c": "text"})");
+  const auto noted = std::make_shared<NotedStore>();
+  mount("store://noted/", noted);
+  const std::string allowed[] = {"store://noted/"};
+  const auto store = make_reference_store("store://memory/refs/a.json", allowed);
+  for (const char* const key : {"a", "b", "c", "d"}) store->expect(key, {.bytes = 4, .reads = 1});
+  EXPECT_EQ(noted->reads, (std::map<std::string, int>{{"x", 1}}));
+  for (const char* const key : {"a", "b", "c", "d"}) store->unexpect(key);
+  EXPECT_EQ(noted->reads, (std::map<std::string, int>{{"x", 0}}));
+  unmount("store://noted/");
+}
+
 TEST(ReferenceStore, is_mounted_like_any_store) {
   MountedReferences mounted(R"({"g/a": ["store://memory/data", 2, 3]})");
   mounted.memory().put("data", "0123456789");

@@ -46,6 +46,9 @@ class HttpObject::Started final : public StartedRead {
     }
     ended();
   }
+  bool is_under_way() const {
+    return std::ranges::all_of(parts_, [](const Part& part) { return part.first.has_value(); });
+  }
   void finish() override {
     if (!is_there_) return object_->read_exact(offset_, dst_);  // says so
     // What waited for a batch that takes it has not lost the time of its repeats.
@@ -126,6 +129,11 @@ std::unique_ptr<StartedRead> HttpObject::start_read(std::uint64_t offset, std::s
   return std::make_unique<Started>(shared_from_this(), offset, dst, landed);
 }
 
+std::unique_ptr<StartedRead> HttpObject::try_read(std::span<std::byte> dst) {
+  auto read = std::make_unique<Started>(shared_from_this(), 0, dst, [] {});
+  return read->is_under_way() ? std::move(read) : nullptr;
+}
+
 std::string HttpObject::unless_it_is() const {
   return version_.tag.empty() ? std::string() : formatted("If-None-Match: {}", version_.tag);
 }
@@ -133,6 +141,7 @@ std::string HttpObject::unless_it_is() const {
 void HttpObject::drop_head() {
   const Lock lock(mutex_);
   head_.reset();
+  reads_ = 0;  // those of the next head are counted anew
   count_announced();
 }
 

@@ -49,6 +49,9 @@ class HttpObject final : public Object, public std::enable_shared_from_this<Http
   std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
                                           std::function<void()> landed) override;
 
+  // Of all of it. Null: the origin wants no request now.
+  std::unique_ptr<StartedRead> try_read(std::span<std::byte> dst);
+
   // The header line of a request that is to be answered only if the object has another version; empty: none says so.
   std::string unless_it_is() const;
   bool has_head() const { return head() != nullptr; }

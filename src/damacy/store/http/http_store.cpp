@@ -60,7 +60,8 @@ class HttpStore final : public Store {
   std::shared_ptr<Object> open(std::string_view key) override { return find(key); }
 
   std::optional<Stamp> stamp(std::string_view key) override {
-    const auto object = find(key);
+    const auto known = this->known().find(key);
+    const auto object = known ? *known : find(key);
     if (!object) return std::nullopt;
     return object->stamp();
   }
@@ -91,7 +92,8 @@ class HttpStore final : public Store {
       if (claim->known) {
         if (count < wanted) return;
         expected->head.resize(wanted);
-        expected->again = claim->known->start_read(0, expected->head.bytes(), [] {});
+        expected->again = claim->known->try_read(expected->head.bytes());
+        if (!expected->again) return;
         expected->known = std::move(claim->known);
         known().expect(key, std::move(expected));
         is_expected = true;
@@ -144,18 +146,16 @@ class HttpStore final : public Store {
   // looking for objects beside it.
   std::shared_ptr<HttpObject> find(std::string_view key, bool alone = false) {
     check_key(key);
-    if (auto object = known().find(key)) return std::move(*object);
+    if (auto object = known().find_unasked(key)) return std::move(*object);
     const KnownObjects::Asking asking(known(), key, /*waits=*/!alone);
-    if (auto object = known().find(key, /*asks=*/true)) return std::move(*object);  // kept by another thread meanwhile
     std::unique_ptr<ExpectedObject> expected = known().take_expected(key);
-    if (!expected)
-      if (auto object = known().find(key, /*asks=*/true)) return std::move(*object);  // not expected any more
     if (expected && expected->known) {
       expected->again->finish();
       expected->known->take_head({std::move(expected->head), 0, expected->reads, known().head_counts()});
       known().keep(key, expected->known, expected->asked);
       return std::move(expected->known);
     }
+    if (auto object = known().find(key)) return std::move(*object);  // kept by another thread meanwhile
     const SteadyTime asked = expected ? expected->asked : std::chrono::steady_clock::now();
     const auto old = expected ? expected->old : known().find_old(key);
     auto object = ask(key, std::move(expected), old, alone);

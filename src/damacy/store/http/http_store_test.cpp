@@ -264,6 +264,12 @@ TEST(HttpStore, the_bytes_of_an_object_stay_until_all_announced_reads_have_ended
   EXPECT_EQ(last.bytes.back(), std::byte{'x'});
 }
 
+class ShiftedClock final : public Clock {
+ public:
+  Time now() const noexcept override { return SteadyClock().now() + shift.load(); }
+  std::atomic<Time> shift{};
+};
+
 // An object of 100,000 bytes, each `byte`, of that version.
 void send_object(int socket, char byte) {
   send_all(socket, formatted("HTTP/1.1 206 Partial Content\r\nETag: \"{}\"\r\nContent-Range: bytes 0-99999/100000\r\n"
@@ -289,10 +295,39 @@ class KnownObjectTest : public ::testing::Test {
     return held.owner && held.bytes.back() == std::byte{'x'};
   }
 
+  HttpSettings settings() const {
+    HttpSettings settings;
+    settings.clock = clock;
+    settings.counts = counts;
+    return settings;
+  }
+
+  const std::shared_ptr<ShiftedClock> clock = std::make_shared<ShiftedClock>();
+  const std::shared_ptr<NetworkCounts> counts = std::make_shared<NetworkCounts>();
   std::atomic<char> value{'x'};
-  Server server{[this](int socket) { send_object(socket, value); }};
-  const std::shared_ptr<Store> store = make_http_store(server.uri(), HttpSettings());
+  std::atomic<bool> is_busy{false};
+  Server server{[this](int socket) {
+    if (is_busy.exchange(false))
+      send_all(socket, "HTTP/1.1 503 Busy\r\nRetry-After: 30\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    else
+      send_object(socket, value);
+  }};
+  const std::shared_ptr<Store> store = make_http_store(server.uri(), settings());
 };
+
+// Else it would be read when it is opened, one object after the other.
+TEST_F(KnownObjectTest, is_not_expected_while_the_server_wants_no_request) {
+  is_busy = true;
+  std::jthread other([&] {
+    store->expect("other", {.bytes = kBytes + 1});
+    EXPECT_TRUE(store->open("other"));
+  });
+  ASSERT_TRUE(testing::eventually([&] { return counts->seen().repeated == 1; }));
+  store->expect("key", kAgain);
+  EXPECT_FALSE(holds_bytes());
+  EXPECT_EQ(server.requests(), 2);
+  clock->shift = std::chrono::minutes(1);
+}
 
 TEST_F(KnownObjectTest, is_asked_for_its_bytes_before_it_is_opened_where_they_are_wanted_again) {
   store->expect("key", {.bytes = kBytes + 1, .reads = 1});
@@ -336,6 +371,26 @@ TEST_F(KnownObjectTest, that_has_changed_meanwhile_is_an_error_and_opened_anew) 
   EXPECT_EQ(store->open("key")->version(), "\"y\"");
 }
 
+// No request says that it is as it was.
+TEST(HttpStore, an_empty_object_that_is_wanted_again_is_as_old_as_before) {
+  Server server([](int socket) {
+    send_all(socket,
+             "HTTP/1.1 416 Range Not Satisfiable\r\nETag: \"a\"\r\nContent-Range: bytes */0\r\n"
+             "Content-Length: 0\r\nConnection: close\r\n\r\n");
+  });
+  HttpSettings settings;
+  settings.revalidate_after = std::chrono::milliseconds(300);
+  const auto store = make_http_store(server.uri(), settings);
+  for (int i = 0; i < 2; ++i) {
+    store->expect("key", {.bytes = 4, .reads = 1, .again = true});
+    ASSERT_TRUE(store->open("key"));
+    store->unexpect("key");
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  ASSERT_TRUE(store->open("key"));
+  EXPECT_EQ(server.requests(), 2);
+}
+
 TEST(HttpStore, an_object_that_has_changed_is_asked_for_anew) {
   Server server([&, request = 0](int socket) mutable {
     const bool is_read = ++request == 2;
@@ -352,12 +407,6 @@ TEST(HttpStore, an_object_that_has_changed_is_asked_for_anew) {
   EXPECT_EQ(store->open("key")->version(), "\"b\"");
   EXPECT_EQ(server.requests(), 3);
 }
-
-class ShiftedClock final : public Clock {
- public:
-  Time now() const noexcept override { return SteadyClock().now() + shift.load(); }
-  std::atomic<Time> shift{};
-};
 
 TEST(HttpStore, a_started_read_that_waited_long_to_be_finished_is_repeated) {
   Server server([request = 0](int socket) mutable {

@@ -75,12 +75,21 @@ std::size_t KnownObjects::kept_by_process() {
   return one_per_process<KnownStores>().objects;
 }
 
-std::optional<std::shared_ptr<HttpObject>> KnownObjects::find(std::string_view key, bool asks) {
+std::optional<std::shared_ptr<HttpObject>> KnownObjects::find(std::string_view key) {
   const Lock lock(mutex_);
+  return find_now(std::string(key));
+}
+
+std::optional<std::shared_ptr<HttpObject>> KnownObjects::find_unasked(std::string_view key) {
   const std::string name(key);
-  const auto at = places_.find(name);
-  if (at == places_.end() || is_out(*at->second) || expected_.contains(name)) return std::nullopt;
-  if (!asks && asking_.contains(name)) return std::nullopt;
+  const Lock lock(mutex_);
+  if (expected_.contains(name) || asking_.contains(name)) return std::nullopt;
+  return find_now(name);
+}
+
+std::optional<std::shared_ptr<HttpObject>> KnownObjects::find_now(const std::string& key) {
+  const auto at = places_.find(key);
+  if (at == places_.end() || is_out(*at->second)) return std::nullopt;
   kept_.splice(kept_.begin(), kept_, at->second);
   return at->second->object;
 }
@@ -105,6 +114,7 @@ void KnownObjects::keep_one(std::string_view key, const std::shared_ptr<HttpObje
     if (is_same && !known->has_changed()) {
       if (known != object) known->take_head_of(*object);
       at->second->asked = asked;
+      kept_.splice(kept_.begin(), kept_, at->second);
       return;
     }
     kept_.erase(at->second);
@@ -162,7 +172,7 @@ std::optional<KnownObjects::Claim> KnownObjects::claim(std::string_view key, std
   Claim claim;
   if (at != places_.end() && !is_out(*at->second)) {
     const std::shared_ptr<HttpObject>& known = at->second->object;
-    if (!known || known->has_head() || known->stamp().size > bytes) return std::nullopt;
+    if (!known || known->has_head() || known->stamp().size == 0 || known->stamp().size > bytes) return std::nullopt;
     claim.known = known;
   }
   if (asking_.contains(std::string(key)) || expected_.size() >= kExpectedObjects) return std::nullopt;

@@ -49,8 +49,10 @@ class KnownObjects {
   static constexpr std::size_t kHeadBytesOfProcess = std::size_t{192} << 20;  // that no announced read needs
   static std::size_t kept_by_process();                                       // objects
 
-  // Empty: not known, too old, or asked for; null: absent. `asks`: this thread is one that asks.
-  std::optional<std::shared_ptr<HttpObject>> find(std::string_view key, bool asks = false);
+  // Empty: not known, or too old; null: absent.
+  std::optional<std::shared_ptr<HttpObject>> find(std::string_view key);
+  // Empty also while it is expected, or a thread asks for it.
+  std::optional<std::shared_ptr<HttpObject>> find_unasked(std::string_view key);
   // One that is known, but too old; null: none.
   std::shared_ptr<HttpObject> find_old(std::string_view key);
   // `object`: null if absent. One that has not changed stays the same object.
@@ -111,6 +113,7 @@ class KnownObjects {
   bool is_out(const Kept& kept) const { return is_old(kept.asked) || (kept.object && kept.object->has_changed()); }
   bool is_out(const ExpectedObject& expected) const { return expected.is_unwanted || is_old(expected.asked); }
   bool is_old(SteadyTime asked) const { return std::chrono::steady_clock::now() - asked >= revalidate_after_; }
+  std::optional<std::shared_ptr<HttpObject>> find_now(const std::string& key) DAMACY_REQUIRES(mutex_);
   void drop_heads(std::size_t wanted) DAMACY_REQUIRES(mutex_);
   void keep_one(std::string_view key, const std::shared_ptr<HttpObject>& object, SteadyTime asked);
   void drop(std::list<Kept>::iterator at) DAMACY_REQUIRES(mutex_);

@@ -50,7 +50,7 @@ TEST(KnownObjects, who_asks_waits_for_who_asks_already) {
   std::atomic<bool> asks{false};
   std::jthread second([&] {
     const KnownObjects::Asking asking(objects, "a");
-    EXPECT_TRUE(objects.find("a", /*asks=*/true));
+    EXPECT_TRUE(objects.find("a"));
     asks = true;
   });
   const KnownObjects::Asking other(objects, "b");
@@ -90,14 +90,13 @@ TEST(KnownObjects, who_asks_waits_for_the_request_of_a_claim) {
   EXPECT_NE(objects.take_expected("a"), nullptr);
 }
 
-// It may be asked for its bytes again.
-TEST(KnownObjects, an_object_that_is_being_asked_for_is_found_only_by_who_asks) {
+TEST(KnownObjects, an_object_that_is_being_asked_for_is_found_but_not_opened) {
   KnownObjects objects(1h);
   objects.keep("a", nullptr, std::chrono::steady_clock::now());
+  EXPECT_TRUE(objects.find_unasked("a"));
+  const KnownObjects::Asking asking(objects, "a");  // perhaps for its bytes
+  EXPECT_FALSE(objects.find_unasked("a"));
   EXPECT_TRUE(objects.find("a"));
-  const KnownObjects::Asking asking(objects, "a");
-  EXPECT_FALSE(objects.find("a"));
-  EXPECT_TRUE(objects.find("a", /*asks=*/true));
 }
 
 TEST(KnownObjects, those_that_waited_for_one_claim_wait_for_each_other) {
@@ -110,7 +109,7 @@ TEST(KnownObjects, those_that_waited_for_one_claim_wait_for_each_other) {
       threads.emplace_back([&] {
         ++began;
         const KnownObjects::Asking asking(objects, "a");
-        if (objects.find("a", /*asks=*/true)) return void(++known);
+        if (objects.find("a")) return void(++known);
         if (objects.take_expected("a") == nullptr) return;
         ++taken;
         std::this_thread::yield();
