@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <new>
 #include <optional>
 #include <span>
 
@@ -368,9 +369,10 @@ void Announcement::time_out(const Error& why) noexcept {
   if (is_asking_) asking_ended_.notify_all();
   is_asking_ = false;
   if (!is_opening_) return;
-  static_cast<void>(failure_of([&]() DAMACY_REQUIRES(mutex_) {
+  try {
     if (now_) failures_.insert_or_assign(*now_, why);
-  }));
+  } catch (const std::bad_alloc&) {  // it is opened again
+  }
   end_opening_now();
 }
 

@@ -2,6 +2,7 @@
 #include "damacy/fileio/staging.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "damacy/core/error.h"
@@ -87,7 +88,11 @@ StagingPool::Lease StagingPool::take(const std::shared_ptr<Device>& device) {
 
 void StagingPool::give(std::unique_ptr<StagingBlock> block) noexcept {
   const Lock lock(mutex_);
-  if (block->spoilt() || failure_of([&] { idle_.push_front(std::move(block)); })) pinned_ -= block->size();
+  try {
+    if (!block->spoilt()) idle_.push_front(std::move(block));
+  } catch (const std::bad_alloc&) {  // it is freed
+  }
+  if (block) pinned_ -= block->size();
   changed_.notify_all();
 }
 

@@ -30,6 +30,7 @@ std::size_t bytes_from_environment() {
 
 BufferPool::~BufferPool() {
   (void)failure_of([this] {
+    const Lock lock(mutex_);
     for (auto oldest = idle_.drop_oldest(); !oldest.empty(); oldest = idle_.drop_oldest())
       oldest.front().buffer.last_use.wait();
   });

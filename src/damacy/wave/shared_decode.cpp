@@ -74,10 +74,12 @@ void SharedDecode::described(const StagedFrames* found) noexcept {
   std::optional<Error> failure;
   {
     const Lock lock(mutex_);
-    failure = failure_of([&]() DAMACY_REQUIRES(mutex_) {
-      now.reserve(joined_.size());
-      if (found != nullptr) decoded_ = decoded_of(*found, std::move(decoded_));
+    auto decoded = std::move(decoded_);
+    failure = failure_of([&, count = joined_.size()] {
+      now.reserve(count);
+      if (found != nullptr) decoded = decoded_of(*found, std::move(decoded));
     });
+    decoded_ = std::move(decoded);
     if (failure) {
       state_ = State::on_host;  // no more may join
     } else {
