@@ -212,8 +212,7 @@ def disk(place: Place) -> Rows:
             "local files": functools.partial(rate, local, path),
         }
         found = measure.in_turns(arms, place.rounds)
-        stats = remote.stats
-        more = {"requests": stats.requests, "disk_hits": stats.disk_hits, "disk_misses": stats.disk_misses}
+        more = {name: remote.counts[name] for name in ("requests", "disk_hits", "disk_misses")}
         ratios = [ours / theirs for ours, theirs in zip(*found.values(), strict=True)]
         name = f"disk tier, {case}, 10 ms, sharded"
         for arm, values in found.items():

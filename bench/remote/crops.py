@@ -5,10 +5,11 @@
 Three arms show what this machine allows. `local files`: the same crops without a server. `local files beside a server`:
 the same while another program fetches as many ranges of as many bytes from the server. `raw ranges`: those ranges
 alone, by bare libcurl. `bound` of a row is 0.9 times the smaller of the last two. Arms take turns: each round runs
-every arm once. Crops are taken in order and not kept, as in a training loop. Before the rounds some crops of each arm
-are compared with the array in memory. zarr-python reads crop after crop, as many as fit a round (`of`). `--extents
-64,128` adds crops of 128. Of the codec `none` there are only shards. A row is `reached` at the bound, or at so many
-times the best peer: 2, at 1 ms 1.2, without a codec 0.9.
+every arm once. Crops are taken in order and not kept, as in a training loop: pipelines and arrays are open before the
+rounds, and each round has other crops. TensorStore's pool of chunks is new in each round: the whole array fits it.
+Before the rounds some crops of each arm are compared with the array in memory. zarr-python reads crop after crop, as
+many as fit a round (`of`). `--extents 64,128` adds crops of 128. Of the codec `none` there are only shards. A row is
+`reached` at the bound, or at so many times the best peer: 2, at 1 ms 1.2, without a codec 0.9.
 Needs nginx (bench/remote/nginx.py), zarr, g++ and libcurl's headers; arms whose package is missing are left out, and
 the result says so.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import itertools
 import os
 import pathlib
 import statistics
@@ -25,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -46,23 +48,27 @@ class Setting:
     url: str  # of the folder
     delay: int  # ms
     crop: int
-    corners: list[tuple[int, ...]]
+    count: int  # of crops
     program: pathlib.Path
 
-    def raw(self, stats: Any) -> list[str]:
-        """The command that fetches as many ranges of as many bytes as this pipeline did."""
-        each = max(1, stats.bytes_received // stats.requests)
-        numbers = [BLOB, each, stats.requests, ranges.IN_FLIGHT.get(self.delay, 64), 1]
+    def corners(self, seed: int) -> list[tuple[int, ...]]:
+        return data.corners(self.count, self.crop, seed)
+
+    def raw(self, requests: int, received: int) -> list[str]:
+        """The command that fetches as many ranges of as many bytes."""
+        each = max(1, received // requests)
+        numbers = [BLOB, each, requests, ranges.IN_FLIGHT.get(self.delay, 64), 1]
         return [str(self.program), f"{self.url}/blob", *map(str, numbers)]
 
 
-def beside(setting: Setting, read: readers.Read, raw: list[str]) -> float:
-    """Seconds until both have ended."""
+def beside(setting: Setting, read: readers.Read, raw: list[str], seeds: Iterator[int]) -> float:
+    """Crops per second, until both have ended."""
+    corners = setting.corners(next(seeds))
     begin = time.perf_counter()
     with subprocess.Popen(raw, stdout=subprocess.DEVNULL) as other:
-        readers.read_all(read(str(setting.folder / setting.name), setting.corners, setting.crop))
+        readers.read_all(read(str(setting.folder / setting.name), corners, setting.crop))
     assert other.returncode == 0
-    return time.perf_counter() - begin
+    return setting.count / (time.perf_counter() - begin)
 
 
 def seconds(call: Callable[[], Any]) -> float:
@@ -71,8 +77,8 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - begin
 
 
-def rate_of(setting: Setting, read: readers.Read, where: str, count: int) -> float:
-    corners = setting.corners[:count]
+def rate_of(setting: Setting, read: readers.Read, where: str, count: int, seeds: Iterator[int]) -> float:
+    corners = setting.corners(next(seeds))[:count]
     return len(corners) / seconds(lambda: readers.read_all(read(where, corners, setting.crop)))
 
 
@@ -84,10 +90,10 @@ def calls_of(
     local = readers.READERS[OURS]()
     calls: dict[str, Callable[[], float]] = {}
     parts: dict[str, int] = {}
-    count = len(setting.corners)
+    count = setting.count
     for name, read in (arms | {LOCAL: local}).items():
         where = str(setting.folder / setting.name) if name == LOCAL else url
-        corners = setting.corners[:COMPARED]
+        corners = setting.corners(0)[:COMPARED]
         begin = time.perf_counter()
         for found, corner in zip(read(where, corners, setting.crop), corners, strict=True):
             if not np.array_equal(found, values[data.box(corner, setting.crop)]):
@@ -95,17 +101,18 @@ def calls_of(
         took = time.perf_counter() - begin
         if name.startswith("zarr"):
             parts[name] = min(max(1, int(COMPARED * LONGEST_S / took)), count)
-        calls[name] = functools.partial(rate_of, setting, read, where, parts.get(name, count))
-    readers.read_all(arms[OURS](url, setting.corners, setting.crop))
-    raw = setting.raw(arms[OURS].stats)
-    calls[BESIDE] = lambda: count / beside(setting, local, raw)
+        calls[name] = functools.partial(rate_of, setting, read, where, parts.get(name, count), itertools.count(1))
+    readers.read_all(arms[OURS](url, setting.corners(0), setting.crop))
+    raw = setting.raw(arms[OURS].counts["requests"], arms[OURS].counts["bytes_received"])
+    calls[BESIDE] = functools.partial(beside, setting, local, raw, itertools.count(1))
     alone = functools.partial(subprocess.run, raw, check=True, stdout=subprocess.DEVNULL)
     calls[RAW] = lambda: count / seconds(alone)
     return calls, parts
 
 
-def rows_of(setting: Setting, rates: dict[str, list[float]], parts: dict[str, int], stats: Any) -> list[measure.Row]:
-    count = len(setting.corners)
+def rows_of(
+    setting: Setting, rates: dict[str, list[float]], parts: dict[str, int], counts: dict[str, int]
+) -> list[measure.Row]:
     medians = {arm: statistics.median(found) for arm, found in rates.items()}
     bound = 0.9 * min(medians[RAW], medians[BESIDE])
     peers = [rate for arm, rate in medians.items() if arm.startswith(("tensorstore", "zarr"))]
@@ -120,8 +127,8 @@ def rows_of(setting: Setting, rates: dict[str, list[float]], parts: dict[str, in
     summary["ratio"] = round(ours / max(peers), 2) if peers else None
     times = 0.9 if "-none." in setting.name else 2 if setting.delay >= 10 else 1.2
     summary |= {"reached": bool(not peers or ours >= times * max(peers) or ours >= bound)}
-    summary |= {"requests_per_crop": round(stats.requests / count, 1)}
-    summary |= {"kb_per_crop": round(stats.bytes_received / count / 1e3, 1)}
+    summary |= {"requests_per_crop": round(counts["requests"] / setting.count, 1)}
+    summary |= {"kb_per_crop": round(counts["bytes_received"] / setting.count / 1e3, 1)}
     rows.append(measure.show(where | summary))
     return rows
 
@@ -156,10 +163,10 @@ def main() -> None:
                     for crop in map(int, options.extents.split(",")):
                         count = options.crops if crop <= 64 else options.crops // 4
                         for delay, url in urls.items():
-                            setting = Setting(folder, array, url, delay, crop, data.corners(count, crop), program)
+                            setting = Setting(folder, array, url, delay, crop, count, program)
                             calls, parts = calls_of(setting, arms, values)
-                            stats = arms[OURS].stats
-                            rows += rows_of(setting, measure.in_turns(calls, options.rounds), parts, stats)
+                            found = measure.in_turns(calls, options.rounds)
+                            rows += rows_of(setting, found, parts, arms[OURS].counts)
     measure.write(options.out, __doc__.splitlines()[0], rows, load, missing=missing, shape=data.SHAPE, server="nginx")
 
 
