@@ -392,7 +392,7 @@ def main() -> None:
         place.rounds = options.rounds
         with nginx.serving(place.folder, place.top / "nginx") as place.port:
             rows = [row for case in options.only.split(",") for row in (CASES | NAMED_ONLY)[case](place)]
-    measure.write(options.out, __doc__.splitlines()[0], rows, load, shape=data.SHAPE, server="nginx")
+    measure.write(options.out, __doc__.splitlines()[0], rows, load, shape=data.SHAPE, server=nginx.described())
 
 
 if __name__ == "__main__":

@@ -167,7 +167,9 @@ def main() -> None:
                             calls, parts = calls_of(setting, arms, values)
                             found = measure.in_turns(calls, options.rounds)
                             rows += rows_of(setting, found, parts, arms[OURS].counts)
-    measure.write(options.out, __doc__.splitlines()[0], rows, load, missing=missing, shape=data.SHAPE, server="nginx")
+    measure.write(
+        options.out, __doc__.splitlines()[0], rows, load, missing=missing, shape=data.SHAPE, server=nginx.described()
+    )
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def write(out: pathlib.Path, what: str, rows: list[Row], load_before: tuple[floa
         "machine": platform.machine(),
         "load_before": [round(load, 1) for load in load_before],
         "load_after": [round(load, 1) for load in os.getloadavg()],
-        "note": "The server and other programs run on the same cores: compare arms of one row only.",
+        "note": "A server without cores of its own runs on the same ones: compare arms of one row only.",
         **more,
         "rows": rows,
     }

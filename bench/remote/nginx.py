@@ -2,11 +2,14 @@
 
 Needs Debian's nginx-light and libnginx-mod-http-lua. A path begins with its delay in milliseconds:
 /10/plain.zarr/zarr.json. With an l behind it, as in /10l/, 1 % of the answers are 2 s later. Knows no benchmark.
+
+It takes part of the benchmark's cores. DAMACY_BENCH_SERVER_CORES=8-15 gives it those, and a process for each.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 import socket
 import subprocess
@@ -18,7 +21,7 @@ MODULES = pathlib.Path("/usr/lib/nginx/modules")
 CONFIGURATION = """
 load_module {modules}/ndk_http_module.so;
 load_module {modules}/ngx_http_lua_module.so;
-worker_processes 1; daemon off; pid {folder}/pid; error_log {folder}/errors;
+worker_processes {workers}; daemon off; pid {folder}/pid; error_log {folder}/errors;
 events {{ worker_connections 4096; }}
 http {{
   access_log off; sendfile on; keepalive_requests 100000000; keepalive_timeout 300s;
@@ -38,6 +41,11 @@ http {{
   }}
 }}
 """
+
+
+def described() -> str:
+    cores = os.environ.get("DAMACY_BENCH_SERVER_CORES")
+    return f"nginx on cores {cores}" if cores else "nginx"
 
 
 def requests_answered(port: int) -> int:
@@ -62,9 +70,13 @@ def serving(root: pathlib.Path, folder: pathlib.Path) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     folder.mkdir(parents=True)
-    text = CONFIGURATION.format(modules=MODULES, folder=folder, port=port, root=root)
+    program, workers = ["nginx"], 1
+    if cores := os.environ.get("DAMACY_BENCH_SERVER_CORES"):
+        first, last = map(int, cores.split("-"))
+        program, workers = ["taskset", "-c", cores, *program], last - first + 1
+    text = CONFIGURATION.format(modules=MODULES, folder=folder, port=port, root=root, workers=workers)
     (folder / "nginx.conf").write_text(text)
-    process = subprocess.Popen(["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")])
+    process = subprocess.Popen([*program, "-p", str(folder), "-c", str(folder / "nginx.conf")])
     try:
         for _ in range(100):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
