@@ -31,7 +31,7 @@ std::size_t NetThreads::count_of(const char* setting, std::size_t cores) noexcep
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
     if (code == std::errc() && end == text.data() + text.size() && count > 0) return std::min(count, kThreadsAtMost);
   }
-  return std::clamp<std::size_t>(cores / 8, 1, 4);
+  return std::clamp<std::size_t>(cores / 4, 1, 4);
 }
 
 NetThreads& NetThreads::of_process() {

@@ -357,11 +357,12 @@ TEST(NetThreads, stopped_they_end_each_task_once_and_take_no_more) {
 
 TEST(NetThreads, their_number_follows_the_cores_or_the_setting) {
   EXPECT_EQ(NetThreads::count_of(nullptr, 1), 1u);
-  EXPECT_EQ(NetThreads::count_of(nullptr, 16), 2u);
+  EXPECT_EQ(NetThreads::count_of(nullptr, 7), 1u);
+  EXPECT_EQ(NetThreads::count_of(nullptr, 8), 2u);
   EXPECT_EQ(NetThreads::count_of(nullptr, 200), 4u);
   EXPECT_EQ(NetThreads::count_of("3", 1), 3u);
   EXPECT_EQ(NetThreads::count_of("1000", 1), 64u);
-  for (const char* const wrong : {"", "0", "-1", "2x"}) EXPECT_EQ(NetThreads::count_of(wrong, 16), 2u) << wrong;
+  for (const char* const wrong : {"", "0", "-1", "2x"}) EXPECT_EQ(NetThreads::count_of(wrong, 8), 2u) << wrong;
 }
 
 }  // namespace
