@@ -305,8 +305,10 @@ class KnownObjectTest : public ::testing::Test {
   const std::shared_ptr<ShiftedClock> clock = std::make_shared<ShiftedClock>();
   const std::shared_ptr<NetworkCounts> counts = std::make_shared<NetworkCounts>();
   std::atomic<char> value{'x'};
-  std::atomic<bool> is_busy{false};
+  std::atomic<bool> is_busy{false}, is_held{false}, has_answered{false};
   Server server{[this](int socket) {
+    for (int i = 0; is_held && i < 200; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    has_answered = true;
     if (is_busy.exchange(false))
       send_all(socket, "HTTP/1.1 503 Busy\r\nRetry-After: 30\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     else
@@ -341,6 +343,17 @@ TEST_F(KnownObjectTest, is_asked_for_its_bytes_before_it_is_opened_where_they_ar
   }
   EXPECT_FALSE(holds_bytes());
   EXPECT_EQ(server.requests(), 2);
+}
+
+// As a batch asks that has its bytes, while a later one waits for them.
+TEST_F(KnownObjectTest, has_its_stamp_while_its_bytes_are_expected) {
+  has_answered = false;
+  is_held = true;
+  store->expect("key", kAgain);
+  EXPECT_TRUE(store->stamp("key"));
+  EXPECT_FALSE(has_answered);
+  is_held = false;
+  EXPECT_TRUE(holds_bytes());
 }
 
 TEST_F(KnownObjectTest, is_asked_for_once_by_threads_that_open_it) {

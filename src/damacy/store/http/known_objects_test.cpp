@@ -201,6 +201,28 @@ TEST(KnownObjects, heads_that_no_read_needs_make_room) {
   EXPECT_TRUE(other.find("a"));
 }
 
+TEST(KnownObjects, an_object_that_was_asked_for_again_is_dropped_last) {
+  KnownObjects objects(1h);
+  const auto first = object_with(objects, 1, 0), second = object_with(objects, 1, 0);
+  const auto now = std::chrono::steady_clock::now();
+  objects.keep("first", first, now);
+  objects.keep("second", second, now);
+  for (int i = 2; i < 4096; ++i) objects.keep(std::to_string(i), nullptr, now);
+  objects.keep("first", first, now);
+  objects.keep("one more", nullptr, now);
+  EXPECT_TRUE(objects.find("first"));
+  EXPECT_FALSE(objects.find("second"));
+}
+
+TEST(KnownObjects, reads_of_a_head_that_was_dropped_do_not_keep_the_next_one) {
+  KnownObjects objects(1h);
+  const auto one = object_with(objects, 100, 1), same = object_with(objects, 100, 1);
+  one->drop_head();
+  one->take_head_of(*same);
+  one->remove_read();
+  EXPECT_FALSE(one->has_head());
+}
+
 TEST(KnownObjects, a_head_is_counted_as_announced_while_reads_need_it) {
   KnownObjects objects(1h);
   const auto& counts = *objects.head_counts();
