@@ -978,7 +978,10 @@ READING = (
 KEPT = "ChunkCache.*:SharedRegions.*:PagesAhead*:*Kept*:CachedChunks*:SameVerdicts.*large_chunk*"
 # Conformance suites; rules of tasks, of slots, of readers, of transfers and of small reads.
 SUITES = "*Suite/*:Task.*:BatchLayout.*:*NamedArrays*/lazy:Transfer.*:NetThreads.*:thread_engine.*:*SmallReads*"
-AHEAD = "BatchPlanner*:*DecodedAhead*:*OfBatches*:DocumentsAhead*:HttpStore.*:Announce*:ReadsAhead*:OpeningAhead*"
+AHEAD = (
+    "BatchPlanner*:*DecodedAhead*:*OfBatches*:DocumentsAhead*:HttpStore.*:*KnownObject*:Announce*:ReadsAhead*:"
+    "OpeningAhead*"
+)
 FINISHING = "*FinishedCopy*:FinishedElement*:Border*:PartPlacing*:*FinishedArrays*"
 LATE = "*OnDevice*/lazy:*OnDevice*/random*:CuFileEngineTest*"  # suites on devices that work late
 
