@@ -652,8 +652,8 @@ AHEAD_FAULTS = [
     (
         "an object is expected of which nothing was asked for",
         "store/http/http_store.cpp",
-        "        if (!expected->again) return;\n",
-        "        if (!expected->again) expected->again = claim->known->start_read(0, expected->head.bytes(), [] {});\n",
+        "known->try_read(expected->head.bytes())",
+        "known->start_read(0, expected->head.bytes(), [] {})",
     ),
     (
         "objects of one batch are asked for by two threads at a time",

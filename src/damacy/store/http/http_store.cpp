@@ -72,7 +72,7 @@ class HttpStore final : public Store {
   // Begins what open() asks for. Without memory, or when many are expected, open() asks itself.
   void expect(std::string_view key, const Expectation& read) override {
     const auto [bytes, from_end, reads, again] = read;
-    std::optional<KnownObjects::Claim> claim;
+    std::optional<std::shared_ptr<HttpObject>> claim;
     bool is_expected = false;
     const auto failure = damacy::failure_of([&] {
       check_key(key);
@@ -85,29 +85,27 @@ class HttpStore final : public Store {
       }
       if (!origin_->service().is_ready()) return;
       auto expected = std::make_unique<ExpectedObject>();
-      const std::uint64_t wanted = claim->known ? claim->known->stamp().size : bytes;
-      const std::size_t count = known().bytes_to_expect(wanted, from_end ? 0 : usual);
-      expected->from_end = from_end && bytes > 0 && count == bytes;
       expected->reads = reads;
-      if (claim->known) {
+      expected->known = *claim;
+      const std::uint64_t wanted = expected->known ? expected->known->stamp().size : bytes;
+      const std::size_t count = known().bytes_to_expect(wanted, from_end ? 0 : usual);
+      if (expected->known) {
         if (count < wanted) return;
         expected->head.resize(wanted);
-        expected->again = claim->known->try_read(expected->head.bytes());
+        expected->again = expected->known->try_read(expected->head.bytes());
         if (!expected->again) return;
-        expected->known = std::move(claim->known);
-        known().expect(key, std::move(expected));
-        is_expected = true;
-        return;
+      } else {
+        expected->from_end = from_end && bytes > 0 && count == bytes;
+        expected->head.resize(count > 0 ? count : usual);
+        expected->old = known().find_old(key);
+        if (expected->old && !expected->old->has_head()) expected->old.reset();  // its bytes are wanted again
+        const std::string condition = expected->old ? expected->old->unless_it_is() : std::string();
+        auto first = origin_->begin({key, 0, expected->head.bytes(), condition, expected->from_end ? &ends : &begins,
+                                     nullptr, expected->from_end},
+                                    {});
+        if (!first) return;
+        expected->first = std::move(*first);
       }
-      expected->head.resize(count > 0 ? count : usual);
-      expected->old = known().find_old(key);
-      if (expected->old && !expected->old->has_head()) expected->old.reset();  // its bytes are wanted again
-      const std::string condition = expected->old ? expected->old->unless_it_is() : std::string();
-      auto first = origin_->begin({key, 0, expected->head.bytes(), condition, expected->from_end ? &ends : &begins,
-                                   nullptr, expected->from_end},
-                                  {});
-      if (!first) return;
-      expected->first = std::move(*first);
       known().expect(key, std::move(expected));
       is_expected = true;
     });

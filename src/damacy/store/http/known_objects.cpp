@@ -156,7 +156,7 @@ void KnownObjects::drop_heads(std::size_t wanted) {
     if (at->object) at->object->drop_head();
 }
 
-std::optional<KnownObjects::Claim> KnownObjects::claim(std::string_view key, std::uint64_t bytes) {
+std::optional<std::shared_ptr<HttpObject>> KnownObjects::claim(std::string_view key, std::uint64_t bytes) {
   if (revalidate_after_ <= std::chrono::milliseconds(0)) return std::nullopt;
   std::vector<std::unique_ptr<ExpectedObject>> late;  // ends without the lock
   const Lock lock(mutex_);
@@ -169,15 +169,14 @@ std::optional<KnownObjects::Claim> KnownObjects::claim(std::string_view key, std
   if (const auto old = expected_.find(std::string(key)); old != expected_.end() && old->second && is_out(*old->second))
     late.push_back(remove(old));
   const auto at = places_.find(std::string(key));
-  Claim claim;
+  std::shared_ptr<HttpObject> known;
   if (at != places_.end() && !is_out(*at->second)) {
-    const std::shared_ptr<HttpObject>& known = at->second->object;
+    known = at->second->object;
     if (!known || known->has_head() || known->stamp().size == 0 || known->stamp().size > bytes) return std::nullopt;
-    claim.known = known;
   }
   if (asking_.contains(std::string(key)) || expected_.size() >= kExpectedObjects) return std::nullopt;
   if (!expected_.try_emplace(std::string(key)).second) return std::nullopt;
-  return claim;
+  return known;
 }
 
 void KnownObjects::add_reads(std::string_view key, std::size_t count) {

@@ -60,14 +60,10 @@ class KnownObjects {
 
   // Held from claim() until the request has begun, so that requests begin in the order of the claims.
   Mutex& beginning() noexcept { return beginning_; }
-  // The caller begins the first request, or asks for the bytes of `known` again, and calls expect() or forget() at
-  // once.
-  struct Claim {
-    std::shared_ptr<HttpObject> known{};
-  };
-  // Empty: the object is known, claimed or being asked for, or there are too many. Those that were not opened in time
-  // make room. Of `bytes` and less all are wanted, also of an object that is known without them.
-  std::optional<Claim> claim(std::string_view key, std::uint64_t bytes = 0);
+  // The caller begins the first request (null), or asks for the bytes of a known object again, and calls expect() or
+  // forget() at once. Empty: the object is known, claimed or being asked for, or there are too many. Those that were
+  // not opened in time make room. Of `bytes` and less all are wanted, also of an object that is known without them.
+  std::optional<std::shared_ptr<HttpObject>> claim(std::string_view key, std::uint64_t bytes = 0);
   // More reads of an object that is expected, or known with its head. Not counted while a thread asks or begins to.
   void add_reads(std::string_view key, std::size_t count);
   // A read that was announced has ended. Gives an expected object of which none was announced: it will not be opened.
